@@ -1,0 +1,91 @@
+# Everything that CI runs, a newcomer runs with the same words. `make` alone prints them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test soak lint fmt bench bench-broker docs clean
+
+# The first interpreter that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
+	$(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(p))))
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
+ARGS ?=
+
+# A shell that forbids bytecode would make every start of the command compile it all again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Quick folders first; folders not named here come before the slow ones at the end.
+QUICK := record log broker cli docs
+SLOW := simulation compat
+FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard tests/*/)))
+STAGES := $(filter $(FOLDERS),$(QUICK)) $(filter-out $(QUICK) $(SLOW),$(FOLDERS)) \
+	$(filter $(FOLDERS),$(SLOW))
+
+# $(call step,what is done,command): one line, with the seconds it took; output only on failure.
+define step
+	@printf '  %-52s' '$(1)'; begin=$$SECONDS; \
+	if output=$$($(2) 2>&1); then printf '%4d s\n' $$((SECONDS - begin)); \
+	else printf ' failed\n%s\n' "$$output" >&2; exit 1; fi
+endef
+
+help: ## Print this list
+	@echo 'headwater: make TARGET [ARGS="..."]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) $(COMPILED) ## Make .venv with the package and all tools, where missing or out of date
+
+$(READY): pyproject.toml constraints.txt
+	@test -n '$(PYTHON)' || { echo 'headwater needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python' >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments: install its venv package (Debian: apt install python3-venv)' >&2; exit 1; }
+	@echo 'Setting up $(VENV) with $(shell $(PYTHON) --version 2>/dev/null)'
+	$(call step,making the virtual environment,{ $(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV); })
+	$(call step,installing headwater and what it needs,$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .)
+	$(call step,installing the tools for tests and checks,$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]')
+	@touch $@
+
+$(COMPILED): $(READY) $(shell find src -name '*.py' 2>/dev/null)
+	@$(BIN)/python -m compileall -q src && touch $@
+
+demo: setup ## Run the main job from end to end and verify it (ARGS="--records 50000")
+	@$(BIN)/headwater demo $(ARGS)
+
+test: setup ## Run all tests, quick ones first (one folder: ARGS=tests/cli)
+ifneq ($(strip $(ARGS)),)
+	@$(BIN)/python -m pytest $(ARGS)
+else
+	@begin=$$SECONDS; number=0; \
+	for stage in $(STAGES); do \
+		number=$$((number + 1)); \
+		printf '\n── %d/%d  tests/%s  (%d s so far)\n' $$number $(words $(STAGES)) $$stage $$((SECONDS - begin)); \
+		$(BIN)/python -m pytest -q tests/$$stage || { status=$$?; \
+			printf '\ntests/%s failed: make test ARGS=tests/%s runs it alone\n' $$stage $$stage >&2; exit $$status; }; \
+	done; \
+	printf '\nAll %d stages passed in %d s\n' $(words $(STAGES)) $$((SECONDS - begin))
+endif
+
+soak: setup ## Run the tests with longer runs and more seeds
+	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(STAGES)))
+
+lint: setup ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy src
+	@$(BIN)/lint-imports
+
+fmt: setup ## Format the code and mend what can be mended
+	@$(BIN)/ruff check --fix --exit-zero --quiet .
+	@$(BIN)/ruff format .
+
+bench: bench-broker ## Run all benchmarks
+
+bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
+	@$(BIN)/python -m bench.broker $(ARGS)
+
+docs: setup ## Write docs/cli.md and docs/settings.md again from the code
+	@$(BIN)/python docs/generate.py
+
+clean: ## Remove all that make has made: .venv, caches, build output
+	@rm -rf $(VENV) build dist htmlcov .coverage .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
