@@ -1,0 +1,157 @@
+"""The four compressions a batch may have, as Kafka's clients write and read them.
+
+    1 gzip    any number of members
+    2 snappy  written in the blocks of xerial's snappy-java; read so, or as one raw block (librdkafka)
+    3 lz4     frames; those we write must have independent blocks, Java clients refuse linked ones
+    4 zstd    frames
+
+Compressed bytes come from strangers: `decompress` must never hold more than `size_max` bytes, and must
+answer any garbage with CorruptBatch and nothing else. cramjam is imported when first needed, because
+most batches pass through the broker as they came.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+from headwater.record.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from headwater.record.varint import Buffer
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+SIZE_MAX = 256 * 1024 * 1024
+"""More than any batch that a producer means well by: messages are limited to a few megabytes."""
+
+_GZIP_WBITS = 31  # 15 bits of window, and a gzip header around the stream
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_GUESS_BYTES_MIN = 64 * 1024
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` by that codec. Without a level: Kafka's default, the quick one where there is a choice."""
+    if codec == NONE:
+        return bytes(data)
+    if codec == GZIP:
+        stream = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WBITS)
+        return stream.compress(data) + stream.flush()
+    if codec == SNAPPY:
+        return _compress_xerial(data)
+    import cramjam
+
+    if codec == LZ4:
+        frame = cramjam.lz4.Compressor(
+            level=0 if level is None else level, content_checksum=False, block_linked=False
+        )
+        frame.compress(bytes(data))
+        return bytes(frame.finish())
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
+    raise ValueError(f"there is no compression codec {codec}")
+
+
+def decompress(codec: int, data: Buffer, size_max: int = SIZE_MAX) -> bytes:
+    """What `data` was before compression; CorruptBatch for garbage and beyond `size_max` bytes."""
+    if codec == NONE:
+        return _within(bytes(data), size_max)
+    if codec == GZIP:
+        return _decompress_gzip(data, size_max)
+    if codec == SNAPPY:
+        return _decompress_snappy(data, size_max)
+    if codec in (LZ4, ZSTD):
+        return _decompress_frames(codec, data, size_max)
+    raise CorruptBatch(f"there is no compression codec {codec}")
+
+
+def _within(data: bytes, size_max: int) -> bytes:
+    if len(data) > size_max:
+        raise CorruptBatch(f"the records take more than {size_max} bytes")
+    return data
+
+
+def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
+    pieces: list[bytes] = []
+    remaining, rest = size_max + 1, bytes(data)
+    try:
+        while rest or not pieces:
+            member = zlib.decompressobj(_GZIP_WBITS)
+            piece = member.decompress(rest, remaining)
+            remaining -= len(piece)
+            if remaining <= 0:
+                raise CorruptBatch(f"the records take more than {size_max} bytes")
+            if not member.eof:
+                raise CorruptBatch("gzip data breaks off")
+            pieces.append(piece)
+            rest = member.unused_data
+    except zlib.error as error:
+        raise CorruptBatch(f"not gzip data: {error}") from None
+    return b"".join(pieces)
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    import cramjam
+
+    view = memoryview(data)
+    pieces = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        pieces += (len(block).to_bytes(4, "big"), block)
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: Buffer, size_max: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_block(data, size_max)
+    view = memoryview(data)
+    pieces: list[bytes] = []
+    position, end = 0, len(view)
+    while position < end:
+        # The header comes again where snappy-java has joined two streams.
+        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            continue
+        start = position + 4
+        position = start + int.from_bytes(view[position:start], "big")
+        if start >= position or position > end:
+            raise CorruptBatch("a snappy block has an impossible length")
+        piece = _decompress_block(view[start:position], size_max)
+        size_max -= len(piece)
+        pieces.append(piece)
+    if position > end:
+        raise CorruptBatch("snappy data breaks off")
+    return b"".join(pieces)
+
+
+def _decompress_block(block: Buffer, size_max: int) -> bytes:
+    import cramjam
+
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > size_max:
+            raise CorruptBatch(f"the records take more than {size_max} bytes")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"not snappy data: {error}") from None
+
+
+def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
+    """Into buffers of growing size, because a frame need not say how large its contents are."""
+    import cramjam
+
+    into = cramjam.lz4.decompress_into if codec == LZ4 else cramjam.zstd.decompress_into
+    guess = max(_GUESS_BYTES_MIN, 4 * len(data))
+    while True:
+        guess = min(guess, size_max)
+        out = bytearray(guess)
+        try:
+            size = into(data, out)
+        except cramjam.DecompressionError as error:
+            if guess < size_max:
+                guess *= 8
+                continue
+            raise CorruptBatch(f"not {NAMES[codec]} data within {size_max} bytes: {error}") from None
+        return bytes(memoryview(out)[:size])
