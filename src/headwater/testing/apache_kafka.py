@@ -1,0 +1,289 @@
+"""A real Apache Kafka on this machine, for tests and benchmarks: one node, broker and controller.
+
+Called by `tests/compat` and `bench/`; nothing in the product imports it. The jars come from Maven
+(its own settings say from where) into a cache folder, once; after that a node is up in about
+two seconds and takes about 400 MB.
+
+    with apache_kafka({"num.partitions": 4}) as kafka:
+        Producer({"bootstrap.servers": kafka.bootstrap})
+        kafka.tool("org.apache.kafka.tools.TopicCommand",
+                   "--bootstrap-server", kafka.bootstrap, "--list")
+
+Traps: `settings` go into `server.properties` as they are, so a wrong name shows only in Kafka's
+log (its last lines are in the error). Each node has its own ports and folders, so several can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import HeadwaterError
+
+KAFKA_VERSION = "4.3.1"
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>headwater</groupId><artifactId>apache-kafka-jars</artifactId><version>1</version>
+<dependencies>
+{dependencies}
+</dependencies>
+</project>
+"""
+_JARS = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),  # Kafka is silent without a binding
+)
+# What Kafka's own start script gives the JVM, so that a benchmark meets the usual Kafka.
+_SERVER_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+# One node cannot have three replicas, and fifty partitions of an internal topic are fifty folders.
+_SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
+}
+_START_DEADLINE_S = 60.0
+_STOP_DEADLINE_S = 15.0
+
+
+class MissingServer(HeadwaterError):
+    """A program this machine lacks; the message ends with the command that installs it."""
+
+
+class KafkaStartError(HeadwaterError):
+    """Kafka did not come up; the message carries the end of its log."""
+
+
+@dataclass(frozen=True)
+class ApacheKafka:
+    """A running node. `data` is its log dir (one folder per partition), `log` its own log file."""
+
+    bootstrap: str
+    pid: int
+    data: Path
+    log: Path
+    classpath: str
+
+    def tool(
+        self,
+        main_class: str,
+        *args: str,
+        input: str | None = None,
+        timeout: float = 60.0,
+        jvm: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a Java main class from Kafka's jars; see `java_tool`."""
+        return java_tool(main_class, *args, input=input, timeout=timeout, jvm=jvm)
+
+
+def java_tool(
+    main_class: str,
+    *args: str,
+    input: str | None = None,
+    timeout: float = 60.0,
+    jvm: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's Java tools against any address; only warnings reach stderr."""
+    command = [
+        _program("java", "openjdk-17-jre-headless"),
+        *jvm,
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        f"{kafka_jars()}/*",
+        main_class,
+        *args,
+    ]
+    return subprocess.run(command, input=input, capture_output=True, text=True, timeout=timeout)
+
+
+def kafka_jars() -> Path:
+    """The folder with Kafka's jars, resolved with Maven the first time.
+
+    The folder appears by a rename, so it must be complete where it exists; a lock file makes a
+    second process wait for the first instead of resolving the same jars beside it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
+    jars = cache / f"kafka-{KAFKA_VERSION}"
+    if jars.is_dir():
+        return jars
+    maven = _program("mvn", "maven")
+    _program("java", "openjdk-17-jre-headless")
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"kafka-{KAFKA_VERSION}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.is_dir():
+            _resolve_jars(maven, cache, jars)
+    return jars
+
+
+def _resolve_jars(maven: str, cache: Path, jars: Path) -> None:
+    started = time.monotonic()
+    print(f"Apache Kafka {KAFKA_VERSION}: Maven fetches 54 MB, once …", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        pom, staging = Path(scratch) / "pom.xml", Path(scratch) / "jars"
+        pom.write_text(_POM.format(dependencies="\n".join(_dependency(*jar) for jar in _JARS)))
+        goal = "dependency:copy-dependencies"
+        command = [maven, "-B", "-q", "-f", str(pom), goal, f"-DoutputDirectory={staging}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise MissingServer(
+                f"Maven could not resolve Apache Kafka {KAFKA_VERSION}: "
+                f"{(done.stdout + done.stderr).strip()[-800:]}\nTry it again with: {' '.join(command)}"
+            )
+        staging.rename(jars)
+    seconds = time.monotonic() - started
+    print(f"Apache Kafka {KAFKA_VERSION}: {jars} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+
+
+def _dependency(group: str, artifact: str, version: str) -> str:
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+    )
+
+
+def _program(name: str, debian_package: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise MissingServer(f"`{name}` is not installed: sudo apt-get install {debian_package}")
+    return found
+
+
+@contextlib.contextmanager
+def apache_kafka(
+    settings: Mapping[str, object] | None = None,
+    heap: str = "512m",
+    log_dir: Path | str | None = None,
+    keep: bool = False,
+) -> Iterator[ApacheKafka]:
+    """One node of Apache Kafka on free loopback ports; stopped, and its folder removed, at the end.
+
+    `log_dir` is kept and may be given again (a restart); `keep=True` keeps the temporary folder.
+    """
+    java = _program("java", "openjdk-17-jre-headless")
+    classpath = f"{kafka_jars()}/*"
+    home = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+    data = Path(log_dir) if log_dir is not None else home / "data"
+    try:
+        ports = _free_ports(2)
+        properties = home / "server.properties"
+        properties.write_text(_properties(ports, data, settings or {}))
+        _format(java, classpath, properties)
+        log = home / "kafka.log"
+        command = [java, f"-Xmx{heap}", f"-Xms{heap}", *_SERVER_JVM, "-cp", classpath]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*command, "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in a test run must not reach it before its clients
+            )
+        try:
+            _wait_until_it_answers(process, ports[0], log)
+            yield ApacheKafka(f"127.0.0.1:{ports[0]}", process.pid, data, log, classpath)
+        finally:
+            _stop(process)
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _properties(ports: Sequence[int], data: Path, settings: Mapping[str, object]) -> str:
+    broker, controller = ports
+    lines = {
+        **_SINGLE_NODE,
+        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "log.dirs": str(data),
+        **{name: str(value) for name, value in settings.items()},
+    }
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def _format(java: str, classpath: str, properties: Path) -> None:
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(properties)]
+    done = subprocess.run(
+        [java, "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.tools.StorageTool", *arguments],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise KafkaStartError(f"formatting failed: {(done.stdout + done.stderr)[-2000:]}")
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_DEADLINE_S
+    while not _knows_a_broker(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise KafkaStartError(f"Apache Kafka did not start; {log} ends:\n{_tail(log)}")
+        time.sleep(0.02)  # between two questions, not instead of one
+
+
+def _knows_a_broker(port: int) -> bool:
+    """Ask Metadata v1 for no topics: the port opens before the broker has registered itself."""
+    request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2.0) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = connection.makefile("rb").read(12)
+    except OSError:
+        return False
+    return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-3000:]
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()

@@ -1,0 +1,133 @@
+"""The servers under test: headwater as a real process, Apache Kafka as a real process.
+
+Both get the same settings, by Kafka's names, so that a difference in a test is a difference
+between the servers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.testing.apache_kafka import apache_kafka
+
+from .waiting import until
+from .wire import ErrorCode, Wire, connected
+
+TARGETS = ("headwater", "kafka")
+# Short intervals, so that a test of retention or of a dead consumer takes a second and not minutes.
+SETTINGS = {
+    "num.partitions": "2",
+    "auto.create.topics.enable": "true",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.retention.check.interval.ms": "200",
+    "log.cleaner.backoff.ms": "200",
+    "log.segment.delete.delay.ms": "1000",
+}
+# Apache Kafka waits half a minute before its first look at retention; it has no public name for it.
+KAFKA_ONLY = {"log.initial.task.delay.ms": "200"}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One server: `target` is which, `bootstrap` where."""
+
+    target: str
+    bootstrap: str
+
+    @contextlib.contextmanager
+    def wire(self) -> Iterator[Wire]:
+        with connected(self.bootstrap) as wire:
+            yield wire
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+        """Create and wait until every partition has a leader; `_` in a config's name is a dot."""
+        pairs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+        with self.wire() as wire:
+            answer = wire.ask("create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=9000)
+            assert answer.topics[0].error_code is ErrorCode.none, answer
+            until(lambda: _has_leaders(wire, name, partitions), f"leaders of {name}")
+        return name
+
+    def topic_id(self, name: str) -> Any:
+        with self.wire() as wire:
+            answer = wire.ask("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+            return answer.topics[0].topic_id
+
+
+def _has_leaders(wire: Wire, name: str, partitions: int) -> bool:
+    answer = wire.ask("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+    found = answer.topics[0].partitions
+    return len(found) == partitions and all(
+        each.error_code is ErrorCode.none and each.leader_id >= 0 for each in found
+    )
+
+
+@contextlib.contextmanager
+def running(target: str) -> Iterator[Cluster]:
+    """Start the named server; it is stopped at the end."""
+    if target == "kafka":
+        with apache_kafka({**SETTINGS, **KAFKA_ONLY}) as kafka:
+            yield Cluster(target, kafka.bootstrap)
+    elif target == "headwater":
+        with (
+            tempfile.TemporaryDirectory(prefix="headwater-compat-") as data,
+            headwater_process(Path(data)) as bootstrap,
+        ):
+            yield Cluster(target, bootstrap)
+    else:
+        yield Cluster("external", target)
+
+
+@contextlib.contextmanager
+def headwater_process(data: Path, port: int = 0, **settings: str) -> Iterator[str]:
+    """`headwater broker` on a data folder; yields its address; SIGTERM at the end."""
+    port = port or _free_port()
+    chosen = [f"--set={name}={value}" for name, value in {**SETTINGS, **settings}.items()]
+    command = [sys.executable, "-m", "headwater", "broker", "--data", str(data)]
+    log = data.parent / f"{data.name}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--listen", f"127.0.0.1:{port}", *chosen],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        until(lambda: _answers(process, port, log), "headwater to answer", timeout=30)
+        yield f"127.0.0.1:{port}"
+        assert process.poll() is None, f"headwater died:\n{log.read_text()[-3000:]}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(process: subprocess.Popen[bytes], port: int, log: Path) -> bool:
+    assert process.poll() is None, f"headwater did not start:\n{log.read_text()[-3000:]}"
+    try:
+        with connected(f"127.0.0.1:{port}") as wire:
+            return bool(wire.versions)
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

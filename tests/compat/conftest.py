@@ -1,0 +1,89 @@
+"""Fixtures of the compatibility suite: every test runs once per server.
+
+`-k headwater` or `-k kafka` picks one of the two; HEADWATER_COMPAT_BOOTSTRAP=host:port runs the
+suite against that address instead. Where Java or Maven is missing the Kafka half is skipped, with
+the command that installs it in the summary; HEADWATER_REQUIRE_SERVERS=1 makes that a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headwater.testing.apache_kafka import MissingServer
+
+from .cluster import TARGETS, Cluster, running
+from .wire import Wire
+
+_missing: set[str] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "known_difference(target, reason): fails on that server only; listed in LEDGER.md",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "cluster" in metafunc.fixturenames:
+        address = os.environ.get("HEADWATER_COMPAT_BOOTSTRAP")
+        targets = [address] if address else list(TARGETS)
+        metafunc.parametrize("cluster", targets, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        for mark in item.iter_markers("known_difference"):
+            if callspec is not None and callspec.params.get("cluster") == mark.kwargs["target"]:
+                item.add_marker(pytest.mark.xfail(strict=True, reason=mark.kwargs["reason"]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for sentence in sorted(_missing):
+        terminalreporter.section("NOT COMPARED WITH APACHE KAFKA", red=True, bold=True)
+        terminalreporter.line(sentence)
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():  # fetching jars takes a while: let it be seen
+            server = running(request.param)
+            found = server.__enter__()
+    except MissingServer as missing:
+        if os.environ.get("HEADWATER_REQUIRE_SERVERS") == "1":
+            raise
+        _missing.add(str(missing))
+        pytest.skip(f"Apache Kafka cannot run here: {missing}")
+    yield found
+    server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Names that no other test uses, and that say in a log which test it was."""
+    stem = request.node.originalname.removeprefix("test_").replace("_", "-")[:60]
+    return lambda: f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(new_name: Callable[[], str]) -> str:
+    """A name for a topic; the test creates it as it likes."""
+    return new_name()
+
+
+@pytest.fixture
+def group(new_name: Callable[[], str]) -> str:
+    return new_name()
+
+
+@pytest.fixture
+def wire(cluster: Cluster) -> Iterator[Wire]:
+    with cluster.wire() as connection:
+        yield connection
