@@ -149,7 +149,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptBatch(f"a batch header has {HEADER_BYTES} bytes, here are {remaining}")
     header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
     if header.batch_length < _LENGTH_MIN:
-        raise CorruptBatch(f"a batch says it is {header.batch_length} bytes long, which is too short")
+        raise CorruptBatch(
+            f"a batch says it is {header.batch_length} bytes long, which is too short"
+        )
     return header
 
 
@@ -157,7 +159,9 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptBatch unless the whole batch is in the buffer and has the checksum it claims."""
     end = position + header.size
     if end > len(buffer):
-        raise CorruptBatch(f"a batch of {header.size} bytes, but only {len(buffer) - position} here")
+        raise CorruptBatch(
+            f"a batch of {header.size} bytes, but only {len(buffer) - position} here"
+        )
     actual = crc32c(memoryview(buffer)[position + CRC_START : end])
     if actual != header.crc:
         raise CorruptBatch(f"the checksum is {actual:#010x}, the header says {header.crc:#010x}")
@@ -235,7 +239,9 @@ def payload(batch: Buffer, position: int = 0, size_max: int = codecs.SIZE_MAX) -
     if end > len(batch):
         raise CorruptBatch(f"a batch of {header.size} bytes, but only {len(batch) - position} here")
     stored = memoryview(batch)[position + HEADER_BYTES : end]
-    return stored if header.codec == codecs.NONE else codecs.decompress(header.codec, stored, size_max)
+    return (
+        stored if header.codec == codecs.NONE else codecs.decompress(header.codec, stored, size_max)
+    )
 
 
 def pack(header: BatchHeader, stored: Buffer) -> bytes:

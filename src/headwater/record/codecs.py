@@ -153,5 +153,7 @@ def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
             if guess < size_max:
                 guess *= 8
                 continue
-            raise CorruptBatch(f"not {NAMES[codec]} data within {size_max} bytes: {error}") from None
+            raise CorruptBatch(
+                f"not {NAMES[codec]} data within {size_max} bytes: {error}"
+            ) from None
         return bytes(memoryview(out)[:size])

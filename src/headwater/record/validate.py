@@ -112,18 +112,20 @@ def _walk(buffer: bytes | bytearray, start: int, count: int) -> None:
     """Go from length to length; the last record must be number count-1 and end the buffer."""
     position, end = start, len(buffer)
     for _ in range(count - 1):
-        if position >= end:
+        if position + 1 >= end:
             break
-        length = buffer[position]
-        if length < 0x80:
-            position += 1 + (length >> 1)
-            if length & 1:
-                raise CorruptBatch("a record of negative length")
-            continue
-        length, position = varint.decode(buffer, position, end)
-        if length < 0:
-            raise CorruptBatch("a record of negative length")
-        position += length
+        length = buffer[position]  # in zigzag: an odd number is a negative length
+        position += 1
+        if length > 127:
+            more = buffer[position]
+            if more > 127:
+                length, position = varint.read(buffer, position - 1, end)
+            else:
+                length += (more << 7) - 128
+                position += 1
+        if length & 1:
+            raise CorruptBatch(f"a record before byte {position} has a negative length")
+        position += length >> 1
     length, position = varint.decode(buffer, position, end)
     if position + length != end:
         raise CorruptBatch(f"the records do not end where {count} records end")
