@@ -58,7 +58,7 @@ class Cluster:
         with self.wire() as wire:
             answer = wire.ask("create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=9000)
             assert answer.topics[0].error_code is ErrorCode.none, answer
-            until(lambda: _has_leaders(wire, name, partitions), f"leaders of {name}")
+            until(lambda: _is_served(wire, name, partitions), f"{name} to be served")
         return name
 
     def topic_id(self, name: str) -> Any:
@@ -67,12 +67,12 @@ class Cluster:
             return answer.topics[0].topic_id
 
 
-def _has_leaders(wire: Wire, name: str, partitions: int) -> bool:
-    answer = wire.ask("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
-    found = answer.topics[0].partitions
-    return len(found) == partitions and all(
-        each.error_code is ErrorCode.none and each.leader_id >= 0 for each in found
-    )
+def _is_served(wire: Wire, name: str, partitions: int) -> bool:
+    """Apache Kafka names a leader a moment before that leader serves the partition."""
+    wanted = [{"partition_index": each, "timestamp": -1} for each in range(partitions)]
+    topics = [{"name": name, "partitions": wanted}]
+    answer = wire.ask("list_offsets", 7, replica_id=-1, topics=topics)
+    return all(each.error_code is ErrorCode.none for each in answer.topics[0].partitions)
 
 
 @contextlib.contextmanager

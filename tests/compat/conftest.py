@@ -87,3 +87,8 @@ def group(new_name: Callable[[], str]) -> str:
 def wire(cluster: Cluster) -> Iterator[Wire]:
     with cluster.wire() as connection:
         yield connection
+
+
+@pytest.fixture
+def new_uuid() -> uuid.UUID:
+    return uuid.uuid4()
