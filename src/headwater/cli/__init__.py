@@ -1,0 +1,44 @@
+"""The command line: the outermost ring, which only puts the others together.
+
+Called by the `headwater` script and `python -m headwater`. Each command is one file of this
+package; typer reads the words, except for a plain `headwater broker ...`, which goes the quick
+way so that the broker's process never loads typer (decision 0004). A command imports what it
+needs inside its function.
+
+Exit codes: 0 done; 1 it failed, and one sentence on stderr says why; 2 the words were not
+understood; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from headwater.cli.quick import start, understand
+from headwater.errors import HeadwaterError
+
+FAILED = 1
+INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit code; a user's mistake never shows a traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        if words[:1] == ["broker"]:
+            understood = understand(words[1:])
+            if understood is not None:
+                return start(understood)
+        from headwater.cli.app import run
+
+        return run(words)
+    except HeadwaterError as error:
+        print(f"headwater: {error}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `headwater topics list | head -1`: the reader has what it wanted. Python would complain
+        # when it flushes stdout at exit, so stdout is pointed at nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

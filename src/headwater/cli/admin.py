@@ -1,0 +1,132 @@
+"""A connection for the commands that ask a running log: any broker that speaks Kafka's protocol.
+
+Called by `topics` and the commands after it. confluent-kafka is imported here, on first use, and
+its errors leave here as one sentence each.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 3.0
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+class RequestRefused(HeadwaterError):
+    """The broker answered, and the answer was no."""
+
+
+class BrokerUnreachable(HeadwaterError):
+    """Nothing that speaks Kafka's protocol answered at the address."""
+
+
+def bootstrap_option() -> Any:
+    return typer.Option(
+        DEFAULT_BOOTSTRAP,
+        "--bootstrap",
+        metavar="HOST:PORT",
+        envvar="HEADWATER_BOOTSTRAP",
+        help="Address of the log: headwater's broker or Apache Kafka.",
+    )
+
+
+def json_option() -> Any:
+    return typer.Option(False, "--json", help="Print JSON, for scripts.")
+
+
+@contextmanager
+def admin(bootstrap: str) -> Iterator[AdminClient]:
+    """An admin client for the time of one command; what goes wrong inside becomes a sentence."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    if not any(_listens(address.strip()) for address in bootstrap.split(",")):
+        raise _unreachable(bootstrap)
+    quiet = logging.getLogger("headwater.cli.librdkafka")
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    try:
+        client = AdminClient(
+            {
+                "bootstrap.servers": bootstrap,
+                "socket.connection.setup.timeout.ms": 3000,
+                # The sentence below says it; librdkafka's own log lines would only repeat it.
+                "log_level": 0,
+            },
+            logger=quiet,
+        )
+        yield client
+    except KafkaException as failure:
+        raise translated(failure.args[0], bootstrap) from None
+
+
+def translated(error: Any, bootstrap: str) -> HeadwaterError:
+    """One of confluent-kafka's errors as one of ours."""
+    name = error.name()
+    if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"):
+        return _unreachable(bootstrap)
+    said = (error.str() or name).strip().rstrip(".")
+    return RequestRefused(f"the broker refused: {said} ({name})", hint=_HINTS.get(name))
+
+
+def _listens(address: str) -> bool:
+    """Whether the port is open: librdkafka itself would go on trying until the time is up."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _unreachable(bootstrap: str) -> BrokerUnreachable:
+    return BrokerUnreachable(
+        f"no broker answers at {bootstrap}",
+        hint="start one with: headwater broker, or give its address with --bootstrap",
+    )
+
+
+_HINTS = {
+    "UNKNOWN_TOPIC_OR_PART": "headwater topics list shows those that exist",
+    "TOPIC_ALREADY_EXISTS": "headwater topics describe shows it; --if-missing accepts it",
+    "TOPIC_EXCEPTION": "use letters, digits, dot, dash and underscore, at most 249 of them",
+    "INVALID_CONFIG": "headwater settings lists names and defaults",
+    "INVALID_PARTITIONS": "a topic's partitions can only become more",
+}
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(heads: list[str], rows: list[list[object]]) -> None:
+    """Plain columns, numbers to the right; made for 80 columns and for grep."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [heads, *cells]) for i in range(len(heads))]
+    numeric = [
+        all(isinstance(row[i], int) for row in rows) and bool(rows) for i in range(len(heads))
+    ]
+    for line in [heads, *cells]:
+        print(
+            "  ".join(
+                text.rjust(width) if right else text.ljust(width)
+                for text, width, right in zip(line, widths, numeric, strict=True)
+            ).rstrip()
+        )
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

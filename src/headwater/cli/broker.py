@@ -1,0 +1,81 @@
+"""`headwater broker`: run the log in this process until SIGTERM or Ctrl-C.
+
+typer's side of the command: its help, and the sentence for words that `quick.understand` did not
+take. What the words start is in `quick.start`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from headwater.cli.quick import DURABILITIES, LOG_LEVELS, BrokerWords, complaint, start
+
+_DEFAULT = BrokerWords()
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("broker")(broker)
+
+
+def broker(
+    data: str = typer.Option(
+        _DEFAULT.data, "--data", metavar="DIR", help="Folder of the log; made where missing."
+    ),
+    listen: str = typer.Option(
+        _DEFAULT.listen,
+        "--listen",
+        metavar="HOST:PORT",
+        help="Address to listen on; port 0 takes a free one.",
+    ),
+    advertise: str | None = typer.Option(
+        _DEFAULT.advertise,
+        "--advertise",
+        metavar="HOST:PORT",
+        help="Address that clients are told to use, where it differs from --listen.",
+    ),
+    durability: str = typer.Option(
+        _DEFAULT.durability,
+        "--durability",
+        metavar="|".join(DURABILITIES),
+        help="What acks=all waits for: the disk, or (Kafka's habit) the operating system.",
+    ),
+    assignments: list[str] = typer.Option(
+        list(_DEFAULT.assignments),
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting by Kafka's name; may be given again and again. "
+        "`headwater settings` lists them.",
+    ),
+    config: str | None = typer.Option(
+        _DEFAULT.config,
+        "--config",
+        metavar="FILE",
+        help="Settings from a file of name=value lines; --set wins over it.",
+    ),
+    log_level: str = typer.Option(
+        _DEFAULT.log_level,
+        "--log-level",
+        metavar="LEVEL",
+        help=f"How much to say on stderr: {', '.join(LOG_LEVELS)}.",
+    ),
+) -> int:
+    """Run the broker until SIGTERM or Ctrl-C.
+
+    Any Kafka client can then use it: give it the address as bootstrap server. What was
+    acknowledged is on disk; kill it in any way and start it again on the same folder.
+
+    Example: headwater broker --data data/log --set num.partitions=4
+    """
+    meant = BrokerWords(
+        data=data,
+        listen=listen,
+        advertise=advertise,
+        durability=durability,
+        assignments=tuple(assignments),
+        config=config,
+        log_level=log_level,
+    )
+    if (wrong := complaint(meant)) is not None:
+        option, sentence = wrong
+        raise typer.BadParameter(sentence, param_hint=f"'{option}'")
+    return start(meant)

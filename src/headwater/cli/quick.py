@@ -1,0 +1,106 @@
+"""The quick way into `headwater broker`: words to a running broker without typer.
+
+Called by `main` before anything else. typer and the pydantic behind it would cost the broker's
+process about 130 ms at start and some 15 MB for as long as it runs. `understand` therefore reads
+the plain forms (`--name value`, `--name=value`) itself and answers None to everything else
+(help, a mistake, an abbreviation), which then goes through typer. typer stays the authority: its
+command is declared with the defaults below, ends in the same `start`, and a test gives both the
+same words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from headwater.cli.properties import parse_assignments, read_settings
+
+DURABILITIES = ("disk", "os")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class BrokerWords(NamedTuple):
+    """What the words after `headwater broker` said, not yet acted on."""
+
+    data: str = "data/log"
+    listen: str = "127.0.0.1:9092"
+    advertise: str | None = None
+    durability: str = "disk"
+    assignments: tuple[str, ...] = ()
+    config: str | None = None
+    log_level: str = "info"
+
+
+_OPTIONS = {
+    "--data": "data",
+    "--listen": "listen",
+    "--advertise": "advertise",
+    "--durability": "durability",
+    "--set": "assignments",
+    "--config": "config",
+    "--log-level": "log_level",
+}
+
+
+def understand(words: list[str]) -> BrokerWords | None:
+    """The words' meaning, or None where there is anything to explain to the user."""
+    given: dict[str, str] = {}
+    assignments: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option not in _OPTIONS:
+            return None
+        if not equals:
+            value = next(rest, "")
+        if not value or (not equals and value.startswith("-")):
+            return None
+        if option == "--set":
+            assignments.append(value)
+        else:
+            given[_OPTIONS[option]] = value
+    meant = BrokerWords(**given, assignments=tuple(assignments))
+    return meant if complaint(meant) is None else None
+
+
+def complaint(meant: BrokerWords) -> tuple[str, str] | None:
+    """The first thing wrong with the values, as (option, sentence)."""
+    for option, address in (("--listen", meant.listen), ("--advertise", meant.advertise)):
+        if address is not None and (sentence := _address_complaint(address)):
+            return option, sentence
+    if meant.durability not in DURABILITIES:
+        return "--durability", f"{meant.durability!r} is not one of disk, os"
+    if meant.log_level not in LOG_LEVELS:
+        return "--log-level", f"{meant.log_level!r} is not one of {', '.join(LOG_LEVELS)}"
+    try:
+        parse_assignments(meant.assignments)
+    except ValueError as error:
+        return "--set", f"{error}, for example --set num.partitions=2"
+    return None
+
+
+def _address_complaint(address: str) -> str | None:
+    """HOST:PORT or [IPv6]:PORT; a host is required, so that nobody listens to all by accident."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        return f"{address!r} is not HOST:PORT, for example 127.0.0.1:9092"
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        return f"{address!r} needs brackets round its IPv6 address, as in [::1]:9092"
+    return None
+
+
+def start(meant: BrokerWords) -> int:
+    """Read the settings and run the broker until it is told to stop; returns the exit code."""
+    settings = read_settings(Path(meant.config)) if meant.config is not None else {}
+    settings.update(parse_assignments(meant.assignments))
+
+    from headwater.broker.main import run
+
+    return run(
+        data=Path(meant.data),
+        listen=meant.listen,
+        settings=settings,
+        durability=meant.durability,
+        advertise=meant.advertise,
+        log_level=meant.log_level,
+    )
