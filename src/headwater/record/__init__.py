@@ -1,5 +1,5 @@
-"""Ring 0: the record and the batch it travels in. Pure functions over bytes: no files, no sockets, no
-clock. Everyone who touches the log's bytes calls these modules by name:
+"""Ring 0: the record and the batch it travels in. Pure functions over bytes: no files, no sockets,
+no clock. Everyone who touches the log's bytes calls these modules by name:
 
     batch     the 61-byte header, checksum, offsets; batches as units
     records   the records inside a batch

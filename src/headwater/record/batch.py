@@ -1,8 +1,8 @@
 """The record batch, version 2: the unit in which records travel, are stored and are checked.
 
 Everything that handles batches without looking at their records comes here: the broker before it
-appends what a producer sent, the log when it assigns offsets and when it recovers, readers when they
-walk what they fetched. The layout is Kafka's, on the wire and on disk alike, big-endian:
+appends what a producer sent, the log when it assigns offsets and when it recovers, readers when
+they walk what they fetched. The layout is Kafka's, on the wire and on disk alike, big-endian:
 
     at  bytes  field              meaning
      0      8  base_offset        offset of the first record                   not in the checksum
@@ -22,9 +22,10 @@ walk what they fetched. The layout is Kafka's, on the wire and on disk alike, bi
     61      …  records, compressed by the codec as one piece
 
 The magic must be read before anything after byte 16: older formats share only the first 17 bytes.
-The base offset and the leader epoch must be all that the broker patches when it appends a batch; they
-lie outside the checksum so that it need not be computed again. Compaction must keep base_offset and
-last_offset_delta, even when records between them go: record_count may be smaller than the offsets say.
+The base offset and the leader epoch must be all that the broker patches when it appends a batch;
+they lie outside the checksum so that it need not be computed again. Compaction must keep
+base_offset and last_offset_delta even when records between them go: record_count may be smaller
+than the offsets say.
 """
 
 from __future__ import annotations

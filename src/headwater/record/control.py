@@ -1,13 +1,13 @@
 """Control batches: the markers with which the transaction coordinator ends a transaction in each
-partition that it wrote to. The transaction coordinator writes them, the log reads them to know which
+partition that it wrote to. The coordinator writes them, the log reads them to know which
 transactions were aborted; clients see them and skip them. One record, big-endian:
 
     key     2  version, 0            value   2  version, 0
             2  type: 0 abort,                4  epoch of the coordinator that wrote it
                1 commit
 
-A marker must take an offset of its own, be transactional and control, and carry the producer's id and
-epoch but no sequence. Readers must accept newer versions with more after these fields.
+A marker must take an offset of its own, be transactional and control, and carry the producer's id
+and epoch but no sequence. Readers must accept newer versions with more after these fields.
 """
 
 from __future__ import annotations

@@ -1,18 +1,21 @@
-"""What the broker asks of a batch before it appends it, beyond being whole: does its header tell the
-truth? Called by `batch.validate_produced` only.
+"""What the broker asks of a batch before it appends it, beyond being whole: does its header tell
+the truth? Called by `batch.validate_produced` only.
 
 The count in the header decides which offsets the batch takes, so it must be right; but walking the
-records costs more than everything else that the broker does with a batch. Therefore only the ends are
-looked at: the first record must be number 0, and a record that ends where the records end must be
-number `record_count - 1`. The last record is found from behind, by searching for its offset delta:
+records costs more than everything else that the broker does with a batch. Therefore only the ends
+are looked at: the first record must be number 0, and a record that ends where the records end must
+be number `record_count - 1`. That one is found from behind, by searching for its offset delta:
 
     … | length | attributes | timestamp delta | OFFSET DELTA | key … value … headers |
         1-5 B    1 B          1-10 B            1-5 B          = length bytes to the end
 
-A value may contain bytes that look like this, but the real last record is always among the candidates,
-so that no honest batch is refused. A payload with too many candidates, or with a spelling of integers
-that the search does not expect, is walked from length to length instead: that is slower, exact, and
-bounded by the record count, which is itself bounded by the payload's size.
+A value may contain bytes that look like this, but the real last record is always among the
+candidates, so that no honest batch is refused. A payload with too many candidates, or with a
+spelling of integers that the search does not expect, is walked from length to length instead: that
+is slower, exact, and bounded by the record count.
+
+Deliberately not asked: whether max_timestamp is the records' maximum (some clients send -1 or the
+last record's), and what epoch and sequence are where there is no producer id.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ if TYPE_CHECKING:
     from headwater.record.batch import BatchHeader
 
 RECORD_BYTES_MIN = 7
-"""Length, attributes, timestamp and offset delta, key and value length, header count: one byte each."""
+"""Length, attributes, two deltas, key and value length, header count: at least a byte each."""
 
-_WALK_COUNT_MAX = 16
+_WALK_AT_ONCE = 16
+_WALK_COUNT_MAX = 1 << 20  # a tenth of a second; only a decompression bomb has more to walk
 _CANDIDATES_MAX = 64
 _CODEC_MAX = 4
+_HEADER_BYTES = 61  # as in `batch`, which imports this module
 
 
 def check_claims(header: BatchHeader) -> None:
@@ -51,7 +56,7 @@ def check_claims(header: BatchHeader) -> None:
     if header.max_timestamp < -1:
         raise InvalidBatch(f"a timestamp of {header.max_timestamp} is before time began")
     _check_producer(header)
-    size = header.size - 61
+    size = header.size - _HEADER_BYTES
     if header.codec == 0 and header.record_count * RECORD_BYTES_MIN > size:
         raise InvalidBatch(f"{header.record_count} records do not fit into {size} bytes")
 
@@ -71,7 +76,7 @@ def _check_producer(header: BatchHeader) -> None:
 
 
 def check_ends(buffer: Buffer, start: int, count: int) -> None:
-    """Raise CorruptBatch unless buffer[start:] begins with record 0 and ends with record count-1."""
+    """Raise CorruptBatch unless buffer[start:] begins with record 0 and ends with the last one."""
     if isinstance(buffer, memoryview):
         buffer, start = bytes(buffer[start:]), 0
     end = len(buffer)
@@ -79,7 +84,7 @@ def check_ends(buffer: Buffer, start: int, count: int) -> None:
         raise CorruptBatch(f"{count} records do not fit into {end - start} bytes")
     length, position = varint.decode(buffer, start, end)
     _check_record(buffer, position, position + length, end, 0)
-    if count <= _WALK_COUNT_MAX or not _ends_with(buffer, start, count - 1):
+    if count <= _WALK_AT_ONCE or not _ends_with(buffer, start, count - 1):
         _walk(buffer, start, count)
 
 
@@ -110,6 +115,8 @@ def _length_before(buffer: bytes | bytearray, start: int, body: int, length: int
 
 def _walk(buffer: bytes | bytearray, start: int, count: int) -> None:
     """Go from length to length; the last record must be number count-1 and end the buffer."""
+    if count > _WALK_COUNT_MAX:
+        raise CorruptBatch(f"record {count - 1} is not where the records end")
     position, end = start, len(buffer)
     for _ in range(count - 1):
         if position + 1 >= end:
