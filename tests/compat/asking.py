@@ -86,9 +86,16 @@ def read_all(wire: Wire, topic: str, offset: int = 0) -> list[Batch]:
 
 def new_producer_id(wire: Wire) -> tuple[int, int]:
     """(id, epoch) of a new idempotent producer."""
-    answer = wire.ask("init_producer_id", 4, transaction_timeout=60_000, producer_id=-1)
-    assert answer.error_code is ErrorCode.none, answer
-    return answer.producer_id, answer.producer_epoch
+
+
+    def given() -> tuple[int, int] | None:
+        answer = wire.ask("init_producer_id", 4, transaction_timeout=60_000, producer_id=-1)
+        if answer.error_code is ErrorCode.coordinator_load_in_progress:
+            return None  # Apache Kafka fetches its first block of ids when somebody asks
+        assert answer.error_code is ErrorCode.none, answer
+        return answer.producer_id, answer.producer_epoch
+
+    return until(given, "a producer id")  # type: ignore[return-value]
 
 
 def find_coordinator(wire: Wire, group: str) -> None:

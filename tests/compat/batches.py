@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 import crc32c
 
 HEADER_BYTES = 61
-NOW_MS = 1_760_000_000_000
+NOW_MS = int(time.time() * 1000)  # of this run: records of last week would be retained away
 GZIP, CONTROL, TRANSACTIONAL, LOG_APPEND_TIME = 1, 0x20, 0x10, 0x08
 
 Pair = tuple[bytes | None, bytes | None]
