@@ -1,0 +1,123 @@
+"""The broker as a child process that can be started, killed and stopped.
+
+Called by the demo. The address is fixed when the object is made, so that a broker that was killed
+comes back where its clients look for it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from headwater.errors import HeadwaterError
+
+START_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 30.0
+
+# ApiVersions version 0: size, api key 18, version 0, correlation id, no client id. Every version
+# of the protocol allows it as the first word of a connection.
+_HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+class BrokerDied(HeadwaterError):
+    """The child process ended, or did not answer, when it should have been up."""
+
+
+class BrokerProcess:
+    """`headwater broker` in a process of its own; use it as a context manager."""
+
+    def __init__(self, data: Path, *, durability: str = "disk") -> None:
+        self.data = data
+        self.bootstrap = f"127.0.0.1:{_free_port()}"
+        self._durability = durability
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+
+    def __enter__(self) -> BrokerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.kill()
+        self._output.close()
+
+    def start(self) -> float:
+        """Start it and return the seconds until it answered its first request."""
+        assert self._process is None, "started twice"
+        words = ["broker", "--data", str(self.data), "--listen", self.bootstrap]
+        words += ["--durability", self._durability, "--log-level", "warning"]
+        begin = time.perf_counter()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "headwater", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+        )
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise self._died(f"the broker ended with code {self._process.returncode}")
+            if time.perf_counter() - begin > START_DEADLINE_S:
+                raise self._died(f"the broker did not answer within {START_DEADLINE_S:.0f} s")
+            time.sleep(0.002)
+        return time.perf_counter() - begin
+
+    def kill(self) -> None:
+        """kill -9: no flush, no farewell."""
+        process, self._process = self._process, None
+        assert process is not None, "not running"
+        process.kill()
+        process.wait()
+
+    def stop(self) -> float:
+        """SIGTERM, as an operator would; returns the seconds until it was gone."""
+        process = self._process
+        assert process is not None, "not running"
+        begin = time.perf_counter()
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise self._died(f"the broker did not stop within {STOP_DEADLINE_S:.0f} s") from None
+        self._process = None
+        if code != 0:
+            raise self._died(f"the broker stopped with code {code}")
+        return time.perf_counter() - begin
+
+    def resident_bytes(self) -> int | None:
+        """Memory now; None where the system does not tell in /proc."""
+        if self._process is None:
+            return None
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        except OSError:
+            return None
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def _answers(self) -> bool:
+        host, port = self.bootstrap.split(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=1.0) as connection:
+                connection.sendall(_HELLO)
+                return bool(connection.recv(1))
+        except OSError:
+            return False
+
+    def _died(self, sentence: str) -> BrokerDied:
+        self._output.seek(0)
+        lines = self._output.read().decode(errors="replace").strip().splitlines()
+        said = f"; its last words: {' / '.join(lines[-3:])}" if lines else ""
+        return BrokerDied(sentence + said, hint=f"try: headwater broker --data {self.data}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
