@@ -1,0 +1,63 @@
+"""Which APIs the broker answers, in which versions: declared once, next to each handler.
+
+Every file in `api/` builds one `Api`; `ApiVersions` answers from this registry and the connection
+refuses what is not in it. A handler is a plain function
+
+    handle(broker, request, context) -> dict | Awaitable[dict] | None
+
+`request` is kio's entity of the version that the client chose, the dict is the response (see
+`wire`), None means that the protocol wants no answer (Produce with acks=0). A handler that can answer
+at once returns a dict: no task is made for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+Response = Mapping[str, Any]
+Handler = Callable[["Broker", Any, "Context"], "Response | Awaitable[Response] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who asks, and in which version."""
+
+    api_version: int
+    client_id: str
+    client_host: str
+    connection: Any = None
+    """Identity of the connection, for what must end with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One Kafka API: its key, the versions we speak and the function that answers."""
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    handle: Handler
+    pipelined: bool = False
+    """May start before the connection's earlier requests are answered (answers stay in order)."""
+
+    def supports(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+
+def load_apis() -> dict[int, Api]:
+    """Every `API` in the `api` package, by key."""
+    from headwater.broker import api as package
+
+    found: dict[int, Api] = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        entry = importlib.import_module(f"{package.__name__}.{module.name}").API
+        assert entry.key not in found, f"two handlers for API {entry.key}"
+        found[entry.key] = entry
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""Ring 1: the partitioned log on disk, in Apache Kafka's own file layout."""

@@ -1,0 +1,86 @@
+"""What a topic's configuration makes of a batch before it is stored.
+
+The broker calls `prepare` for every batch that a client produced, before `PartitionLog.stage`. Pure:
+looks at the batch and the config, returns the batch to store, or raises why not.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import Buffer
+
+from headwater.log.config import LogConfig
+from headwater.record import batch as batches
+from headwater.record import codecs, records
+from headwater.record.batch import BatchHeader
+from headwater.record.errors import InvalidBatch, RecordError
+
+_CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}
+
+
+class BatchTooLarge(RecordError):
+    """Larger than the topic's `max.message.bytes`, or than a whole segment."""
+
+
+class TimestampOutOfRange(RecordError):
+    """Too far in the past or the future for the topic."""
+
+
+def prepare(data: Buffer, config: LogConfig, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    """The batch as it is to be stored, with its header. Raises RecordError."""
+    header = batches.validate_produced(data)
+    _check_size(header, config)
+    if config.compact:
+        _check_keys(data)
+    codec = _CODECS.get(config.compression_type, header.codec)
+    if codec != header.codec:
+        data = batches.recompress(data, codec, _level(config, codec))
+        header = batches.read_header(data)
+        _check_size(header, config)
+    if config.timestamp_type == "LogAppendTime":
+        data = batches.with_append_time(data, now_ms)
+        header = batches.read_header(data)
+    else:
+        _check_time(header, config, now_ms)
+    return data, header
+
+
+def _check_size(header: BatchHeader, config: LogConfig) -> None:
+    if header.size > config.max_message_bytes:
+        raise BatchTooLarge(
+            f"a batch of {header.size} bytes exceeds max.message.bytes={config.max_message_bytes}"
+        )
+    if header.size > config.segment_bytes:
+        raise BatchTooLarge(
+            f"a batch of {header.size} bytes exceeds segment.bytes={config.segment_bytes}"
+        )
+
+
+def _check_keys(data: Buffer) -> None:
+    for offset, key, _ in records.keys(data):
+        if key is None:
+            raise InvalidBatch(f"record {offset} has no key, and a compacted topic needs one")
+
+
+def _check_time(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.is_log_append_time:
+        raise TimestampOutOfRange("the batch claims append time, but the topic has create time")
+    if header.max_timestamp < 0:
+        return
+    earliest = min(header.base_timestamp, header.max_timestamp)
+    if now_ms - earliest > config.timestamp_before_max_ms:
+        raise TimestampOutOfRange(
+            f"timestamp {earliest} is more than {config.timestamp_before_max_ms} ms in the past"
+        )
+    if header.max_timestamp - now_ms > config.timestamp_after_max_ms:
+        raise TimestampOutOfRange(
+            f"timestamp {header.max_timestamp} is more than "
+            f"{config.timestamp_after_max_ms} ms in the future"
+        )
+
+
+def _level(config: LogConfig, codec: int) -> int | None:
+    if codec == codecs.GZIP:
+        return config.compression_gzip_level
+    if codec == codecs.LZ4:
+        return config.compression_lz4_level
+    return config.compression_zstd_level if codec == codecs.ZSTD else None

@@ -1,0 +1,124 @@
+"""The small files beside the segments: how far things were, in Kafka's own text formats.
+
+Read at start by `store` and `recovery`, written by `store` and `partition`.
+
+    recovery-point-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint
+        (one for all partitions, in the data folder)
+        0 \\n number of lines \\n topic partition offset \\n …
+    leader-epoch-checkpoint   (per partition)   0 \\n number of lines \\n epoch start_offset \\n …
+    partition.metadata        (per partition)   version: 0 \\n topic_id: URL-safe base64 of the UUID
+    durable-offset            (per partition, ours)
+        offset int64 | crc32c of it uint32
+
+`durable-offset` is written after every group commit and never waited for: after a kill it tells
+exactly what had been acknowledged, after a power cut it may be older, but must never be ahead of what
+is on disk. Below it the log is taken as whole; only what lies above is looked at by recovery.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from crc32c import crc32c
+
+from headwater.log.files import FileSystem
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+DURABLE_OFFSET = "durable-offset"
+
+_DURABLE = struct.Struct(">qI")
+
+TopicPartition = tuple[str, int]
+
+
+def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
+    """A checkpoint of all partitions; an unreadable one counts as absent (it only saves work)."""
+    found: dict[TopicPartition, int] = {}
+    for line in _lines(files, path):
+        match line.split(" "):
+            case [topic, partition, offset] if partition.isdigit() and offset.isdigit():
+                found[topic, int(partition)] = int(offset)
+            case _:
+                return {}
+    return found
+
+
+def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    rows = (
+        f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())
+    )
+    files.write_atomic(path, _text(rows))
+
+
+def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
+    """(epoch, first offset of that epoch), ascending."""
+    found: list[tuple[int, int]] = []
+    for line in _lines(files, directory / LEADER_EPOCHS):
+        match line.split(" "):
+            case [epoch, start] if epoch.isdigit() and start.isdigit():
+                found.append((int(epoch), int(start)))
+            case _:
+                break
+    return found
+
+
+def write_epochs(files: FileSystem, directory: Path, epochs: Iterable[tuple[int, int]]) -> None:
+    files.write_atomic(
+        directory / LEADER_EPOCHS, _text(f"{epoch} {start}" for epoch, start in epochs)
+    )
+
+
+def _lines(files: FileSystem, path: Path) -> list[str]:
+    data = files.read_bytes(path)
+    lines = (data or b"").decode("utf-8", "replace").splitlines()
+    if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
+        return []
+    return lines[2:]
+
+
+def _text(rows: Iterable[str]) -> bytes:
+    lines = list(rows)
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def encode_topic_id(topic_id: uuid.UUID) -> str:
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def read_topic_id(files: FileSystem, directory: Path) -> uuid.UUID | None:
+    data = files.read_bytes(directory / PARTITION_METADATA)
+    for line in (data or b"").decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition(": ")
+        if name == "topic_id":
+            try:
+                return uuid.UUID(bytes=base64.urlsafe_b64decode(value + "=="))
+            except ValueError:
+                return None
+    return None
+
+
+def write_topic_id(files: FileSystem, directory: Path, topic_id: uuid.UUID) -> None:
+    text = f"version: 0\ntopic_id: {encode_topic_id(topic_id)}\n"
+    files.write_atomic(directory / PARTITION_METADATA, text.encode())
+
+
+def pack_durable_offset(offset: int) -> bytes:
+    data = offset.to_bytes(8, "big")
+    return data + crc32c(data).to_bytes(4, "big")
+
+
+def read_durable_offset(files: FileSystem, directory: Path) -> int:
+    """0 when there is none, or when it cannot be trusted."""
+    data = files.read_bytes(directory / DURABLE_OFFSET)
+    if data is None or len(data) != _DURABLE.size:
+        return 0
+    offset, crc = _DURABLE.unpack(data)
+    return int(offset) if crc32c(data[:8]) == crc and offset >= 0 else 0

@@ -1,0 +1,180 @@
+"""The file-system seam: everything that the log does to a disk goes through here.
+
+`Files` is the real thing; `headwater.testing.FaultyDisk` has the same methods and can tear, drop and
+corrupt writes. What a caller may rely on, and no more:
+
+- bytes passed to `File.write` must be taken as lost or torn by a crash until `File.sync` returned;
+- a created, renamed or removed name must be taken as undone by a crash until `sync_dir` returned;
+- `write_atomic` leaves either the old or the new content, durably, whatever happens.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+IOV_MAX = 1024
+
+
+class File(Protocol):
+    """An open file: positioned reads and writes, no cursor."""
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> None: ...
+    def read(self, position: int, size: int) -> bytes: ...
+    def read_cached(self, position: int, size: int) -> bytes | None: ...
+    def sync(self) -> None: ...
+    def truncate(self, size: int) -> None: ...
+    def size(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """What `Files` and its fakes have in common."""
+
+    def open(self, path: Path, *, create: bool = False) -> File: ...
+    def read_bytes(self, path: Path) -> bytes | None: ...
+    def write_atomic(self, path: Path, data: bytes) -> None: ...
+    def write(self, path: Path, data: bytes) -> None: ...
+    def list(self, directory: Path) -> list[str]: ...
+    def size(self, path: Path) -> int: ...
+    def make_dir(self, directory: Path) -> None: ...
+    def sync_dir(self, directory: Path) -> None: ...
+    def rename(self, old: Path, new: Path) -> None: ...
+    def remove(self, path: Path) -> None: ...
+    def remove_tree(self, directory: Path) -> None: ...
+
+
+class RealFile:
+    """One file descriptor."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: Path, create: bool) -> None:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        self._fd = os.open(path, flags, 0o644)
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        while views:
+            batch = views[:IOV_MAX]
+            wanted = sum(map(len, batch))
+            done = os.pwritev(self._fd, batch, position)
+            position += done
+            if done == wanted:
+                del views[: len(batch)]
+            else:
+                views = _after(views, done)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        pieces = [data]
+        got = len(data)
+        while got < size and (more := os.pread(self._fd, size - got, position + got)):
+            pieces.append(more)
+            got += len(more)
+        return b"".join(pieces)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        """Like `read`, but None where that would wait for the disk (asked at both ends)."""
+        try:
+            for probe in (position, position + size - 1):
+                os.preadv(self._fd, [bytearray(1)], probe, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        return self.read(position, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _after(views: list[memoryview], done: int) -> list[memoryview]:
+    """What is left of the buffers once `done` bytes of them are written."""
+    for index, view in enumerate(views):
+        if done < len(view):
+            return [view[done:], *views[index + 1 :]]
+        done -= len(view)
+    return []
+
+
+class Files:
+    """The real file system."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        return RealFile(path, create)
+
+    def read_bytes(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_atomic(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, data)
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        self.sync_dir(path.parent)
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Whole content, without waiting for the disk: for what can be rebuilt."""
+        path.write_bytes(data)
+
+    def list(self, directory: Path) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def size(self, path: Path) -> int:
+        return os.stat(path).st_size
+
+    def make_dir(self, directory: Path) -> None:
+        os.makedirs(directory, exist_ok=True)
+        self.sync_dir(directory.parent)
+
+    def sync_dir(self, directory: Path) -> None:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, directory: Path) -> None:
+        import shutil
+
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,293 @@
+"""One segment: a `.log` file of record batches with its two sparse indexes.
+
+    00000000000000000000.log        record batches v2, byte for byte as on the wire
+    00000000000000000000.index      see `index`
+    00000000000000000000.timeindex  see `index`
+
+The file name is the segment's base offset in twenty digits. `PartitionLog` owns its segments and is
+the only caller. A segment is filled in two steps: `stage` gives a batch its place (in memory, by the
+log's owner), a `Commit` writes it there (in any thread). So `size` may be ahead of the file, and
+readers must stay below the log's durable offset.
+
+Bytes that this process wrote itself are served as they are. Bytes that it found on disk
+(`file_position < trusted_from`) must be checked, batch by batch, each time before they are served:
+damage is then an error for that reader and never data.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from headwater.log.files import File, FileSystem
+from headwater.log.index import OffsetIndex, TimeIndex
+from headwater.record import batch as batches
+from headwater.record.batch import HEADER_BYTES, BatchHeader
+from headwater.record.errors import CorruptBatch, RecordError
+
+SCAN_BYTES = 256 * 1024
+_LOADING = threading.RLock()
+"""Held while a descriptor or an index is loaded: cold reads happen in other threads."""
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class CorruptSegment(CorruptBatch):
+    """Damage in stored data: says which file, where, and what to do."""
+
+    def __init__(self, path: Path, file_position: int, offset: int, reason: str) -> None:
+        self.path, self.file_position, self.offset = path, file_position, offset
+        super().__init__(
+            f"{path} is damaged at byte {file_position} (offset {offset} or later): {reason}; "
+            f"these records are not served, restore the file or delete records up to the next batch"
+        )
+
+
+class Segment:
+    """A run of offsets in one file."""
+
+    __slots__ = (
+        "_file",
+        "_index",
+        "_times",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "files",
+        "first_timestamp",
+        "indexed_at",
+        "is_new",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "readers",
+        "saved_at",
+        "saved_index_bytes",
+        "saved_times_bytes",
+        "size",
+        "trusted_from",
+    )
+
+    def __init__(self, files: FileSystem, directory: Path, base_offset: int, now_ms: int) -> None:
+        self.files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.created_ms = now_ms
+        self.first_timestamp: int | None = None
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base_offset
+        self.indexed_at = 0
+        self.trusted_from = 0
+        self.is_new = True
+        self.readers = 0
+        self._file: File | None = None
+        self._index: OffsetIndex | None = OffsetIndex(base_offset)
+        self._times: TimeIndex | None = TimeIndex(base_offset)
+        self.saved_index_bytes = 0
+        self.saved_times_bytes = 0
+        self.saved_at = 0
+
+    @classmethod
+    def found(cls, files: FileSystem, directory: Path, base_offset: int, now_ms: int) -> Segment:
+        """A segment whose file exists; its indexes are read when they are first asked for."""
+        segment = cls(files, directory, base_offset, now_ms)
+        segment.size = segment.trusted_from = files.size(segment.path(".log"))
+        segment.is_new = False
+        segment._index = segment._times = None
+        return segment
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / file_name(self.base_offset, suffix)
+
+    @property
+    def file(self) -> File:
+        if self._file is None:
+            with _LOADING:
+                if self._file is None:
+                    self._file = self.files.open(self.path(".log"), create=self.is_new)
+        return self._file
+
+    @property
+    def index(self) -> OffsetIndex:
+        return self._load_indexes()[0] if self._index is None else self._index
+
+    @property
+    def times(self) -> TimeIndex:
+        return self._load_indexes()[1] if self._times is None else self._times
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        with _LOADING:
+            if self._index is None or self._times is None:
+                offsets = self.files.read_bytes(self.path(".index"))
+                times = self.files.read_bytes(self.path(".timeindex"))
+                if self.size and (offsets is None or times is None):
+                    self.rebuild_indexes()
+                else:
+                    self._index = OffsetIndex.load(self.base_offset, offsets or b"", self.size)
+                    self._times = TimeIndex.load(self.base_offset, times or b"", self.next_offset)
+                    self.saved_index_bytes = len(self._index.data)
+                    self.saved_times_bytes = len(self._times.data)
+            assert self._index is not None and self._times is not None
+            return self._index, self._times
+
+    # ---- filling -------------------------------------------------------------------------------
+
+    def stage(self, header: BatchHeader, base_offset: int, index_interval_bytes: int) -> int:
+        """Give a batch the next place; returns its file position."""
+        position = self.size
+        last_offset = base_offset + header.last_offset_delta
+        self.note(header.max_timestamp, last_offset)
+        if position - self.indexed_at > index_interval_bytes:
+            self.index.add(base_offset, position)
+            self.times.add(self.max_timestamp, self.max_timestamp_offset)
+            self.indexed_at = position
+        self.size = position + header.size
+        self.next_offset = last_offset + 1
+        return position
+
+    def note(self, timestamp: int, last_offset: int) -> None:
+        """Remember the latest timestamp, and the first one, by which the segment's age is told."""
+        if self.first_timestamp is None:
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+
+    def save_indexes(self, *, final: bool = False) -> None:
+        """Append the new index entries to their files; `final` when nothing will follow."""
+        if final and self.max_timestamp >= 0:
+            self.times.add(self.max_timestamp, self.max_timestamp_offset)
+        self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
+        self.saved_times_bytes = self._save(".timeindex", self.times.data, self.saved_times_bytes)
+        self.saved_at = self.size
+
+    def _save(self, suffix: str, data: bytearray, saved: int) -> int:
+        path = self.path(suffix)
+        length = len(data)
+        if saved == length and saved:
+            return saved
+        file = self.files.open(path, create=True)
+        try:
+            file.truncate(saved)
+            if length > saved:
+                file.write(saved, [bytes(data[saved:length])])
+        finally:
+            file.close()
+        return length
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def headers(
+        self, position: int, end: int, *, checked: bool
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the batches in [position, end); raises CorruptSegment where there is none.
+
+        With `checked` every batch's CRC is computed too. Reads in large pieces.
+        """
+        piece, start = b"", position
+        while position < end:
+            if position + HEADER_BYTES > start + len(piece):
+                piece, start = self.file.read(position, min(SCAN_BYTES, end - position)), position
+            try:
+                header = batches.read_header(piece, position - start)
+                if position + header.size > end:
+                    raise CorruptBatch(f"a batch of {header.size} bytes reaches beyond the end")
+                if checked:
+                    if position + header.size > start + len(piece):
+                        wanted = max(header.size, min(SCAN_BYTES, end - position))
+                        piece, start = self.file.read(position, wanted), position
+                    batches.check_crc(piece, position - start, header)
+            except RecordError as error:
+                raise self.corrupt(position, str(error)) from error
+            yield position, header
+            position += header.size
+
+    def position_of(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        """The first batch that ends at or after `offset`, below file position `end`."""
+        _, position = self.index.floor(offset)
+        for at, header in self.headers(position, end, checked=False):
+            if header.last_offset >= offset:
+                return at, header
+        return None
+
+    def checked_prefix(self, data: bytes, file_position: int) -> bytes:
+        """`data` (read at `file_position`) up to the last whole batch before any damage.
+
+        Raises CorruptSegment if already the first batch is damaged.
+        """
+        position = 0
+        last_offset = -1
+        try:
+            while position < len(data):
+                header = batches.read_header(data, position)
+                if position + header.size > len(data):
+                    break
+                batches.check_crc(data, position, header)
+                if header.base_offset <= last_offset or header.base_offset < self.base_offset:
+                    raise CorruptBatch(f"offset {header.base_offset} is out of order")
+                last_offset = header.last_offset
+                position += header.size
+        except RecordError as error:
+            if position == 0:
+                raise self.corrupt(file_position, str(error)) from error
+        return data[:position]
+
+    def corrupt(self, position: int, reason: str) -> CorruptSegment:
+        known = self._index
+        offset = self.base_offset if known is None else known.floor_position(position)[0]
+        return CorruptSegment(self.path(".log"), position, offset, reason)
+
+    def largest_timestamp(self) -> int:
+        """Latest timestamp in the segment, from the time index if it was not filled here."""
+        if self.max_timestamp < 0 and self.size:
+            self.max_timestamp, self.max_timestamp_offset = self.times.last()
+        return self.max_timestamp
+
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+        """Make both indexes anew from the batches; stops quietly at damage, which readers meet."""
+        self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self.saved_index_bytes = self.saved_times_bytes = self.indexed_at = 0
+        try:
+            for position, header in self.headers(0, self.size, checked=False):
+                self.note(header.max_timestamp, header.last_offset)
+                if position - self.indexed_at > index_interval_bytes:
+                    self._index.add(header.base_offset, position)
+                    self._times.add(self.max_timestamp, self.max_timestamp_offset)
+                    self.indexed_at = position
+        except CorruptBatch:
+            return
+
+    # ---- ending --------------------------------------------------------------------------------
+
+    def truncate(self, file_position: int, next_offset: int) -> None:
+        """Cut the file (durably) and what the indexes know beyond it."""
+        self.file.truncate(file_position)
+        self.file.sync()
+        self.index.truncate(file_position)
+        self.times.truncate(next_offset)
+        self.saved_index_bytes = min(self.saved_index_bytes, len(self.index.data))
+        self.saved_times_bytes = min(self.saved_times_bytes, len(self.times.data))
+        self.size, self.next_offset = file_position, next_offset
+        self.trusted_from = min(self.trusted_from, file_position)
+        self.max_timestamp, self.max_timestamp_offset = self.times.last()
+        _, position = self.index.floor(next_offset)
+        self.indexed_at = position
+        for _, header in self.headers(position, file_position, checked=False):
+            self.note(header.max_timestamp, header.last_offset)
+
+    def release(self) -> None:
+        """Give back the descriptor and the loaded indexes of a sealed segment nobody reads."""
+        if not self.readers:
+            self.close()
+            if self.saved_at == self.size:
+                self._index = self._times = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
