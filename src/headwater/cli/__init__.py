@@ -11,7 +11,6 @@ understood; 130 interrupted.
 
 from __future__ import annotations
 
-import os
 import sys
 
 from headwater.cli.quick import start, understand
@@ -33,12 +32,17 @@ def main(arguments: list[str] | None = None) -> int:
 
         return run(words)
     except HeadwaterError as error:
-        print(f"headwater: {error}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)
+        _complain(error)
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # `headwater topics list | head -1`: the reader has what it wanted. Python would complain
-        # when it flushes stdout at exit, so stdout is pointed at nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+
+
+def _complain(error: HeadwaterError) -> None:
+    """One line for each sentence of the error, and what to do next at the end."""
+    *others, last = str(error).splitlines() or [type(error).__name__]
+    for sentence in others:
+        print(f"headwater: {sentence}", file=sys.stderr)
+    if error.hint:
+        last += f" {error.hint}" if last.endswith((".", "?", "!")) else f"; {error.hint}"
+    print(f"headwater: {last}", file=sys.stderr)

@@ -30,9 +30,12 @@ def run(words: list[str]) -> int:
         return leave.exit_code
     except typer.Abort:
         return INTERRUPTED
+    except SystemExit:
+        return 0  # typer's answer to a reader that went away (`| head -1`), which is no failure
     except typer.TyperException as error:
-        if not words:
-            return 0  # the help that no words ask for has been printed
+        if error.format_message().startswith("Usage: "):
+            print(error.format_message())  # a command that does nothing alone answers with its help
+            return 0
         print(f"headwater: {_sentence(error, words)}", file=sys.stderr)
         return NOT_UNDERSTOOD
     return result if isinstance(result, int) else 0
@@ -76,4 +79,5 @@ def _sentence(error: typer.TyperException, words: list[str]) -> str:
     else:
         where = " ".join(["headwater", *(word for word in words[:1] if word in COMMANDS)])
     text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    text = text.removeprefix("Invalid value: ")
     return f"{text[:1].lower()}{text[1:]}; see: {where} --help"

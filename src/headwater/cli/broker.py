@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import typer
 
+from headwater.cli.places import DATA, DURABILITY, LISTEN
 from headwater.cli.quick import DURABILITIES, LOG_LEVELS, BrokerWords, complaint, start
-
-_DEFAULT = BrokerWords()
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,42 +17,46 @@ def add_to(app: typer.Typer) -> None:
 
 
 def broker(
-    data: str = typer.Option(
-        _DEFAULT.data, "--data", metavar="DIR", help="Folder of the log; made where missing."
+    data: str | None = typer.Option(
+        None,
+        "--data",
+        metavar="DIR",
+        help=f"Folder of the log, made where missing. Default: log.dirs, else {DATA}.",
     ),
-    listen: str = typer.Option(
-        _DEFAULT.listen,
+    listen: str | None = typer.Option(
+        None,
         "--listen",
         metavar="HOST:PORT",
-        help="Address to listen on; port 0 takes a free one.",
+        help=f"Address to listen on, port 0 for a free one. Default: listeners, else {LISTEN}.",
     ),
     advertise: str | None = typer.Option(
-        _DEFAULT.advertise,
+        None,
         "--advertise",
         metavar="HOST:PORT",
         help="Address that clients are told to use, where it differs from --listen.",
     ),
-    durability: str = typer.Option(
-        _DEFAULT.durability,
+    durability: str | None = typer.Option(
+        None,
         "--durability",
         metavar="|".join(DURABILITIES),
-        help="What acks=all waits for: the disk, or (Kafka's habit) the operating system.",
+        help="What acks=all waits for: the disk, or (Kafka's habit) the operating system. "
+        f"Default: {DURABILITY}.",
     ),
     assignments: list[str] = typer.Option(
-        list(_DEFAULT.assignments),
+        [],
         "--set",
         metavar="NAME=VALUE",
         help="A setting by Kafka's name; may be given again and again. "
         "`headwater settings` lists them.",
     ),
     config: str | None = typer.Option(
-        _DEFAULT.config,
+        None,
         "--config",
         metavar="FILE",
         help="Settings from a file of name=value lines; --set wins over it.",
     ),
     log_level: str = typer.Option(
-        _DEFAULT.log_level,
+        "info",
         "--log-level",
         metavar="LEVEL",
         help=f"How much to say on stderr: {', '.join(LOG_LEVELS)}.",

@@ -3,9 +3,8 @@
 Called by `main` before anything else. typer and the pydantic behind it would cost the broker's
 process about 130 ms at start and some 15 MB for as long as it runs. `understand` therefore reads
 the plain forms (`--name value`, `--name=value`) itself and answers None to everything else
-(help, a mistake, an abbreviation), which then goes through typer. typer stays the authority: its
-command is declared with the defaults below, ends in the same `start`, and a test gives both the
-same words.
+(help, a mistake), which then goes through typer. typer stays the authority: its command ends in
+the same `start`, and a test gives both the same words.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.cli.places import places
 from headwater.cli.properties import parse_assignments, read_settings
 
 DURABILITIES = ("disk", "os")
@@ -22,10 +22,10 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class BrokerWords(NamedTuple):
     """What the words after `headwater broker` said, not yet acted on."""
 
-    data: str = "data/log"
-    listen: str = "127.0.0.1:9092"
+    data: str | None = None
+    listen: str | None = None
     advertise: str | None = None
-    durability: str = "disk"
+    durability: str | None = None
     assignments: tuple[str, ...] = ()
     config: str | None = None
     log_level: str = "info"
@@ -68,7 +68,7 @@ def complaint(meant: BrokerWords) -> tuple[str, str] | None:
     for option, address in (("--listen", meant.listen), ("--advertise", meant.advertise)):
         if address is not None and (sentence := _address_complaint(address)):
             return option, sentence
-    if meant.durability not in DURABILITIES:
+    if meant.durability is not None and meant.durability not in DURABILITIES:
         return "--durability", f"{meant.durability!r} is not one of disk, os"
     if meant.log_level not in LOG_LEVELS:
         return "--log-level", f"{meant.log_level!r} is not one of {', '.join(LOG_LEVELS)}"
@@ -93,14 +93,14 @@ def start(meant: BrokerWords) -> int:
     """Read the settings and run the broker until it is told to stop; returns the exit code."""
     settings = read_settings(Path(meant.config)) if meant.config is not None else {}
     settings.update(parse_assignments(meant.assignments))
+    where = places(
+        settings,
+        data=meant.data,
+        listen=meant.listen,
+        advertise=meant.advertise,
+        durability=meant.durability,
+    )
 
     from headwater.broker.main import run
 
-    return run(
-        data=Path(meant.data),
-        listen=meant.listen,
-        settings=settings,
-        durability=meant.durability,
-        advertise=meant.advertise,
-        log_level=meant.log_level,
-    )
+    return run(**where._asdict(), settings=settings, log_level=meant.log_level)
