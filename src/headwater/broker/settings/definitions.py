@@ -1,8 +1,8 @@
 """What a setting is: name, type, default, what it accepts, when it may change, one line of words.
 
-The tables in `node`, `logs`, `coordinators` (the broker's settings) and `topic` (a topic's configs)
-are written in these words; `values` and the config APIs read them. Text becomes a value, and a value
-text, only here, by the rules of Kafka's ConfigDef and with its sentences, because clients show them.
+The tables in `node`, `logs`, `coordinators` (the broker's settings) and `topic` (a topic's) are
+written in these words; `values` and the config APIs read them. Text becomes a value, and a value
+text, only here, by the rules of Kafka's ConfigDef and in its sentences, because clients show them.
 
 | type     | text                                                         | value         |
 |----------|--------------------------------------------------------------|---------------|
@@ -46,7 +46,7 @@ _BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 
 
 class Check(NamedTuple):
-    """`problem` says what is wrong with a value, or None; `accepts` is the same rule in the docs."""
+    """`problem` says what is wrong with a value, or None; `accepts` says the rule in the docs."""
 
     problem: Callable[[Any], str | None]
     accepts: str

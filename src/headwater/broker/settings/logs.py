@@ -1,7 +1,7 @@
-"""The broker's `log.*` settings: what a topic has where its own configs say nothing. Read by `values`.
+"""The broker's `log.*` settings: what a topic has where its own configs say nothing.
 
-Most have a topic config behind the name (`topic` lists the pairs). Times come in two or three units,
-as Kafka has them: milliseconds win over minutes, minutes over hours.
+Read by `values`. Most have a topic config behind the name (`topic` lists the pairs). Times come in
+two or three units, as Kafka has them: milliseconds win over minutes, minutes over hours.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ RETENTION = (
         "log.cleanup.policy",
         Kind.LIST,
         ["delete"],
-        "delete drops old segments, compact keeps the newest record of each key; both may be given.",
+        "delete drops old segments, compact keeps the newest record of each key; both may be "
+        "given, and neither, which keeps everything.",
         CLEANUP_POLICY,
     ),
     _dynamic(

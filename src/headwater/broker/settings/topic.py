@@ -86,6 +86,14 @@ TOPIC: dict[str, Definition] = by_name(
             ),
             _follows("retention.bytes", "log.retention.bytes"),
             _follows("segment.bytes", "log.segment.bytes"),
+            Definition(
+                "internal.segment.bytes",
+                Kind.INT,
+                None,
+                "Stands in for segment.bytes in tests, without its lower bound; not shown unless set.",
+                at_least(1),
+                CLUSTER_WIDE,
+            ),
             _time(
                 "segment.ms",
                 WEEK_MS,
@@ -184,12 +192,14 @@ def topic_config(settings: Settings, overrides: Mapping[str, str]) -> LogConfig:
         field: own[name] if name in own else topic_default(settings, TOPIC[name])
         for name, field in _FIELDS.items()
     }
+    if "internal.segment.bytes" in own:
+        values["segment_bytes"] = own["internal.segment.bytes"]
     policy = own.get("cleanup.policy", settings.get("log.cleanup.policy"))
     return LogConfig(compact="compact" in policy, delete="delete" in policy, **values)
 
 
 def topic_default(settings: Settings, definition: Definition) -> Any:
-    """What a topic has that does not set this config: the first of its broker settings that is set."""
+    """What a topic has that does not set this config: the first of its broker settings set."""
     for setting, factor in definition.synonyms:
         value = settings.get(setting)
         if value is not None:

@@ -1,12 +1,12 @@
 """The broker's settings as they stand: four layers, one value for each name, and who set it.
 
-`headwater broker` and the tests build a `Settings` from what the user wrote; every part of the broker
-reads it with `get`; the config APIs change its two dynamic layers through the catalogue, which keeps
-them on disk and hands them back with `set_dynamic` at the next start. From weak to strong:
+`headwater broker` and the tests build a `Settings` from what the user wrote; every part of the
+broker reads it with `get`; the config APIs change its two dynamic layers through the catalogue,
+which keeps them on disk and hands them back with `set_dynamic` at the next start. Weak to strong:
 
     default  <  static (file, --set)  <  dynamic for all brokers ("")  <  dynamic for this broker
 
-A name that is not in the tables is the caller's mistake in `get` (KeyError) and the user's in `parse`.
+A name that no table has is the caller's mistake in `get` (KeyError) and the user's in `parse`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.broker.settings.coordinators import COORDINATORS
 from headwater.broker.settings.definitions import BadValue, Definition, by_name, parse, render
 from headwater.broker.settings.logs import LOGS
 from headwater.broker.settings.node import NODE
 from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +84,13 @@ class Settings:
         self._listeners: dict[str, list[Callable[[Any], None]]] = {}
         self._defaults = {name: definition.default for name, definition in BROKER.items()}
         self._values = self._merged()
+
+    @cached_property
+    def changing(self) -> asyncio.Lock:
+        """Held from reading the configs to writing the changed ones, so that no change is lost."""
+        import asyncio  # slow to import, and only a running broker needs it
+
+        return asyncio.Lock()
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Settings:
@@ -169,14 +180,20 @@ def _parse_all(given: Mapping[str, object]) -> dict[str, Any]:
             values[name] = parse(definition, render(written) or "")
         except BadValue as error:
             problems.append(f"{error}.")
-    if "broker.id" in values:
-        if values.setdefault("node.id", values["broker.id"]) != values["broker.id"]:
-            problems.append("node.id and broker.id are two names for one number, and differ here.")
     defaults = {name: definition.default for name, definition in BROKER.items()}
-    problems += _conflicts({**defaults, **values})
+    problems += [*_one_identity(values), *_conflicts({**defaults, **values})]
     if problems:
         raise SettingError(problems)
     return values
+
+
+def _one_identity(values: dict[str, Any]) -> list[str]:
+    """`broker.id` is what `node.id` was called before KRaft: the one stands in for the other."""
+    if "broker.id" not in values:
+        return []
+    if values.setdefault("node.id", values["broker.id"]) == values["broker.id"]:
+        return []
+    return ["node.id and broker.id are two names for one number, and differ here."]
 
 
 def _parse_known(node: str, configs: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""What the config APIs show of a setting: value, who set it, which layers lie below.
+
+DescribeConfigs answers with these entries as they are; CreateTopics may tell a topic's creator the
+same with fewer fields. Names, sources and synonyms must be what Apache Kafka would answer after the
+same history of changes: tools such as `kafka-configs` and Terraform compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+
+from headwater.broker.settings.definitions import BadValue, Definition, parse, render
+from headwater.broker.settings.topic import TOPIC, topic_default
+from headwater.broker.settings.values import BROKER, Settings, Source, Synonym
+
+
+class Entry(NamedTuple):
+    """One line of an answer. `value` is text; None means not set, or not to be shown."""
+
+    definition: Definition
+    value: str | None
+    source: Source
+    synonyms: list[Synonym]
+    read_only: bool = False
+
+    def as_dict(self, synonyms: bool = False, documentation: bool = False) -> dict[str, Any]:
+        """The fields of DescribeConfigs' `DescribeConfigsResourceResult`."""
+        sensitive = self.definition.sensitive
+        return {
+            "name": self.definition.name,
+            "value": None if sensitive else self.value,
+            "read_only": self.read_only,
+            "config_source": self.source,
+            "is_sensitive": sensitive,
+            "synonyms": [_synonym(each, sensitive) for each in self.synonyms] if synonyms else (),
+            "config_type": self.definition.kind,
+            "documentation": self.definition.doc if documentation else None,
+        }
+
+
+def _synonym(synonym: Synonym, sensitive: bool) -> dict[str, Any]:
+    shown = None if sensitive else render(synonym.value)
+    return {"name": synonym.name, "value": shown, "source": synonym.source}
+
+
+def topic_entries(
+    settings: Settings, overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a topic, or those named; one without a value is left out."""
+    entries = (
+        _topic_entry(settings, overrides, definition)
+        for name, definition in sorted(TOPIC.items())
+        if names is None or name in names
+    )
+    return [entry for entry in entries if entry.value is not None]
+
+
+def _topic_entry(settings: Settings, overrides: Mapping[str, str], definition: Definition) -> Entry:
+    name = definition.name
+    below = settings.explain(definition.synonyms[0][0]) if definition.synonyms else []
+    try:
+        own = parse(definition, overrides[name])
+    except (KeyError, BadValue):
+        source = below[0].source if below else Source.DEFAULT
+        return Entry(definition, render(topic_default(settings, definition)), source, below)
+    synonyms = [Synonym(name, own, Source.TOPIC), *below]
+    return Entry(definition, render(own), Source.TOPIC, synonyms)
+
+
+def broker_entries(settings: Settings, names: Container[str] | None = None) -> list[Entry]:
+    """Every setting of this broker, or those named."""
+    return [
+        Entry(
+            definition,
+            render(settings.get(name)),
+            settings.source(name),
+            settings.explain(name),
+            not definition.dynamic,
+        )
+        for name, definition in sorted(BROKER.items())
+        if names is None or name in names
+    ]
+
+
+def default_entries(settings: Settings, names: Container[str] | None = None) -> list[Entry]:
+    """What has been set for all brokers together, and nothing else."""
+    return [
+        Entry(
+            BROKER[name],
+            text,
+            Source.DYNAMIC_DEFAULT,
+            [Synonym(name, text, Source.DYNAMIC_DEFAULT)],
+        )
+        for name, text in sorted(settings.dynamic("").items())
+        if names is None or name in names
+    ]
