@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.broker.registry import Api, Context
 from headwater.broker.settings.alter import Operation, Resource, Verb
-from headwater.broker.settings.requests import Alteration, Plan, alter
+from headwater.broker.settings.requests import Alteration, Plan, alter, unknown_resource
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -25,22 +25,23 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
 
 
 def _alteration(resource: Any) -> Alteration:
-    kind = resource.resource_type
-    if kind == Resource.BROKER_LOGGER:
-        kind = -kind
-    return Alteration(kind, resource.resource_name, _replacing(resource.configs))
+    loggers = resource.resource_type == Resource.BROKER_LOGGER
+    plan = _refusing_loggers if loggers else _replacing(resource.configs)
+    return Alteration(resource.resource_type, resource.resource_name, plan)
 
 
 def _replacing(configs: Sequence[Any]) -> Plan:
     def plan(current: Mapping[str, str]) -> Sequence[Operation]:
         given = [Operation(config.name, Verb.SET, config.value) for config in configs]
         kept = {operation.name for operation in given}
-        return [
-            *given,
-            *(Operation(name, Verb.DELETE, None) for name in current if name not in kept),
-        ]
+        gone = (Operation(name, Verb.DELETE, None) for name in current if name not in kept)
+        return [*given, *gone]
 
     return plan
+
+
+def _refusing_loggers(current: Mapping[str, str]) -> Sequence[Operation]:
+    raise unknown_resource(Resource.BROKER_LOGGER)
 
 
 API = Api(33, "AlterConfigs", (0, 2), handle)

@@ -92,7 +92,7 @@ def broker_change(settings: Settings, node: str, operations: Sequence[Operation]
     """The dynamic settings of one broker, or ("") of all, after these operations."""
     _check_dynamic(node, [each.name for each in operations if each.verb != Verb.DELETE])
     weakest = Source.DYNAMIC_BROKER if node else Source.DYNAMIC_DEFAULT
-    inherited = {
+    inherited: dict[str, list[str]] = {
         name: next((s.value for s in settings.explain(name) if s.source >= weakest), [])
         for name, definition in BROKER.items()
         if definition.kind is Kind.LIST

@@ -1,7 +1,7 @@
 """Log levels as configs: the broker logger resource, for headwater's own loggers only.
 
 DescribeConfigs and IncrementalAlterConfigs call it. As in Kafka a level set this way ends with the
-process. The application that embeds a broker keeps its other loggers to itself: the topmost one here
+process. An application that embeds a broker keeps its other loggers to itself: the topmost one here
 is `headwater`, and it stands where Kafka has `root`.
 """
 

@@ -1,7 +1,7 @@
 """The way of an alter request: find each resource, decide, write through the catalogue.
 
-AlterConfigs and IncrementalAlterConfigs end here; DescribeConfigs shares the finding. Resources of a
-request succeed or fail each for itself, in the order in which they came.
+AlterConfigs and IncrementalAlterConfigs end here; DescribeConfigs shares the finding. The resources
+of a request succeed or fail each for itself, in the order in which they came.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ TOPIC: dict[str, Definition] = by_name(
                 "internal.segment.bytes",
                 Kind.INT,
                 None,
-                "Stands in for segment.bytes in tests, without its lower bound; not shown unless set.",
+                "segment.bytes for tests, without its lower bound; shown only where set.",
                 at_least(1),
                 CLUSTER_WIDE,
             ),
