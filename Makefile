@@ -35,6 +35,7 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) $(COMPILED) ## Make .venv with the package and all tools, where missing or out of date
+	@:
 
 $(READY): pyproject.toml constraints.txt
 	@test -n '$(PYTHON)' || { echo 'headwater needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python' >&2; exit 1; }
@@ -69,10 +70,10 @@ soak: setup ## Run the tests with longer runs and more seeds
 	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(STAGES)))
 
 lint: setup ## Check style, types and the direction of imports
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src
-	@$(BIN)/lint-imports
+	@$(BIN)/ruff check --output-format=concise .
+	@$(BIN)/ruff format --check --quiet . || { echo 'make fmt formats these' >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary src
+	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
 
 fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
