@@ -1,0 +1,114 @@
+"""OffsetFetch (key 9), versions 1 to 10: how far a group has read, as far as that is durable.
+
+A partition without a commit, or of a group that nobody knows, has offset -1 and no error. No topics
+(null) means all that the group has committed. Member id and epoch (9+) matter only to groups of the
+newer type. `require_stable` (7+) makes a partition with an open transaction answer
+UNSTABLE_OFFSET_COMMIT.
+
+KIP-447 (7: require_stable), KIP-709 (8: several groups), KIP-848 (9), KIP-1148 (10: topic ids).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.groups.offsets import GroupOffsets
+from headwater.broker.registry import Api, Context
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    stable = getattr(request, "require_stable", False)
+    if context.api_version >= 8:
+        return {"groups": [_group(broker, group, stable, context) for group in request.groups]}
+    return _group(broker, request, stable, context)
+
+
+def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[str, Any]:
+    error, offsets = broker.groups.offsets.fetch(group.group_id)
+    if error is not ErrorCode.none:
+        topics = _failed(group, error, context.api_version)
+        return {"group_id": group.group_id, "error_code": error, "topics": topics}
+    by_id = context.api_version >= 10
+    if group.topics is None:
+        topics = _all_topics(broker, offsets, stable, by_id)
+    else:
+        topics = [_topic(broker, topic, offsets, stable, by_id) for topic in group.topics]
+    return {"group_id": group.group_id, "topics": topics}
+
+
+def _topic(
+    broker: Broker, topic: Any, offsets: GroupOffsets, stable: bool, by_id: bool
+) -> dict[str, Any]:
+    if not by_id:
+        partitions = [
+            _partition(offsets, topic.name, index, stable) for index in topic.partition_indexes
+        ]
+        return {"name": topic.name, "partitions": partitions}
+    found = broker.catalogue.by_id.get(topic.topic_id)
+    partitions = [
+        _partition(offsets, found.name, index, stable)
+        if found is not None
+        else _nothing(index, ErrorCode.unknown_topic_id)
+        for index in topic.partition_indexes
+    ]
+    return {"topic_id": topic.topic_id, "partitions": partitions}
+
+
+def _all_topics(
+    broker: Broker, offsets: GroupOffsets, stable: bool, by_id: bool
+) -> list[dict[str, Any]]:
+    answer = []
+    for name, values in offsets.topics.items():
+        found = broker.catalogue.topics.get(name)
+        if by_id and found is None:
+            continue
+        partitions = [_partition(offsets, name, index, stable) for index in values]
+        topic_id = found.id if found is not None else None
+        answer.append({"name": name, "topic_id": topic_id, "partitions": partitions})
+    return answer
+
+
+def _partition(offsets: GroupOffsets, topic: str, index: int, stable: bool) -> dict[str, Any]:
+    if stable and offsets.is_unstable(topic, index):
+        return _nothing(index, ErrorCode.unstable_offset_commit)
+    value = offsets.get(topic, index)
+    if value is None:
+        return _nothing(index, ErrorCode.none)
+    return {
+        "partition_index": index,
+        "committed_offset": value.offset,
+        "committed_leader_epoch": value.leader_epoch,
+        "metadata": value.metadata,
+        "error_code": ErrorCode.none,
+    }
+
+
+def _nothing(index: int, error: ErrorCode) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": -1,
+        "committed_leader_epoch": -1,
+        "metadata": "",
+        "error_code": error,
+    }
+
+
+def _failed(group: Any, error: ErrorCode, version: int) -> list[dict[str, Any]]:
+    """Version 1 has no place for an error but each partition; later ones leave the topics out."""
+    if version >= 2:
+        return []
+    return [
+        {
+            "name": topic.name,
+            "partitions": [_nothing(index, error) for index in topic.partition_indexes],
+        }
+        for topic in group.topics
+    ]
+
+
+API = Api(9, "OffsetFetch", (1, 10), handle)

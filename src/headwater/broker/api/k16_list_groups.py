@@ -1,0 +1,39 @@
+"""ListGroups (key 16), versions 0 to 5: all groups of this coordinator.
+
+May be narrowed to states (4+) and to types (5+); upper and lower case do not matter. A group of a
+simple consumer, which only commits offsets, has no protocol type.
+
+KIP-518 (4: states), KIP-848 (5: types).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker.registry import Api, Context
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    if broker.groups.refusal:
+        return {"error_code": broker.groups.refusal}
+    states = {state.lower() for state in getattr(request, "states_filter", ())}
+    types = {kind.lower() for kind in getattr(request, "types_filter", ())}
+    return {
+        "groups": [
+            {
+                "group_id": group.id,
+                "protocol_type": group.protocol_type or "",
+                "group_state": group.state_name,
+                "group_type": group.type,
+            }
+            for group in broker.groups.groups.values()
+            if (not states or group.state_name.lower() in states)
+            and (not types or group.type in types)
+        ]
+    }
+
+
+API = Api(16, "ListGroups", (0, 5), handle)

@@ -1,0 +1,11 @@
+"""Consumer groups: who is a member, who reads which partition, and how far each group has come.
+
+Requests come in through `api/k08 … k16, k42, k47`, each of which calls one method of
+`coordinator.GroupCoordinator`. From there inwards everything is pure: `classic` and its moves
+(`joining`, `rebalance`, `syncing`) decide and return effects, `offsets` is the view of committed
+positions, `records` is how both look in the internal topic `__consumer_offsets`.
+"""
+
+from headwater.broker.groups.coordinator import GroupCoordinator
+
+__all__ = ["GroupCoordinator"]

@@ -1,0 +1,180 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: checks first, then the log, then the view.
+
+The handlers k08, k09 and k47 call this through `coordinator.offsets`. A commit is answered when its
+records are durable; until then nobody can fetch it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.groups import records
+from headwater.broker.groups.core import MOVES, Core, answer, ticket
+from headwater.broker.groups.group import Group
+from headwater.broker.groups.journal import Records
+from headwater.broker.groups.offsets import GroupOffsets, Key
+from headwater.broker.groups.records import OffsetKey, OffsetValue
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """Who commits. A simple consumer has neither member id nor generation."""
+
+    group_id: str
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+    knows_group_not_found: bool = False
+    """Version 9+ tells a missing group from an old generation."""
+    retention_ms: int = -1
+    """Versions 2 to 4 may ask for a retention of their own."""
+
+
+class Committed:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def commit(self, committer: Committer, commits: Sequence[Commit]) -> list[ErrorCode]:
+        """One error code for each commit, in order."""
+        core = self._core
+        group, error = self._group(committer)
+        if group is None or error is not ErrorCode.none:
+            return [error] * len(commits)
+        turn = core.turn()
+        MOVES[group.type].committed_by(group, turn, committer.member_id)
+        core.carry_out(group, turn)
+        limit = core.settings.get("offset.metadata.max.bytes")
+        errors = [
+            ErrorCode.offset_metadata_too_large
+            if len(commit.metadata or "") > limit
+            else ErrorCode.none
+            for commit in commits
+        ]
+        accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
+        if accepted:
+            errors = await self._store(group, committer, accepted, errors)
+        return errors
+
+    def _group(self, committer: Committer) -> tuple[Group | None, ErrorCode]:
+        core = self._core
+        if core.refusal is not ErrorCode.none:
+            return None, core.refusal
+        group = core.groups.get(committer.group_id)
+        if group is not None:
+            return group, group.commit_error(
+                committer.member_id, committer.instance_id, committer.generation
+            )
+        if committer.generation < 0:  # a simple consumer: its group is nothing but its offsets
+            return core.create_classic(committer.group_id), ErrorCode.none
+        if committer.knows_group_not_found:
+            return None, ErrorCode.group_id_not_found
+        return None, ErrorCode.illegal_generation
+
+    def _store(
+        self,
+        group: Group,
+        committer: Committer,
+        accepted: list[Commit],
+        errors: list[ErrorCode],
+    ) -> asyncio.Future[list[ErrorCode]]:
+        now = self._core.clock.now_ms()
+        expires = now + committer.retention_ms if committer.retention_ms >= 0 else -1
+        values: dict[Key, OffsetValue] = {
+            (c.topic, c.partition): OffsetValue(
+                c.offset, c.leader_epoch, c.metadata or "", now, expires
+            )
+            for c in accepted
+        }
+        keys = list(values)
+        offsets = self._core.offsets.open(group.id)
+        offsets.begin(keys)
+        waiting = ticket()
+
+        def then(error: ErrorCode) -> None:
+            offsets.end(keys)
+            if error is ErrorCode.none:
+                for key, value in values.items():
+                    offsets.set(*key, value)
+            else:
+                self._let_go(group)
+            answer(waiting, [_for_committer(e, error) for e in errors])
+
+        self._core.journal.append(group.id, encode(group.id, dict(values)), then)
+        return waiting
+
+    def _let_go(self, group: Group) -> None:
+        """After a failed commit: a group that only this commit had called into being goes again."""
+        core = self._core
+        core.offsets.close(group.id)
+        simple = group.protocol_type is None and group.is_idle
+        if simple and not core.offsets.of(group.id) and core.groups.get(group.id) is group:
+            core.forget(group.id)
+
+    def fetch(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
+        """All that the group has committed durably; a group that nobody knows has nothing."""
+        return self._core.refusal, self._core.offsets.of(group_id)
+
+    async def delete(self, group_id: str, keys: Sequence[Key]) -> tuple[ErrorCode, list[ErrorCode]]:
+        """The error for the whole request, and one for each partition."""
+        core = self._core
+        if core.refusal is not ErrorCode.none:
+            return core.refusal, []
+        group = core.groups.get(group_id)
+        error = group.offset_delete_error() if group else ErrorCode.group_id_not_found
+        if group is None or error is not ErrorCode.none:
+            return error, []
+        errors = [
+            ErrorCode.group_subscribed_to_topic if group.subscribes(topic) else ErrorCode.none
+            for topic, _ in keys
+        ]
+        known = set(core.offsets.of(group_id).all_keys())
+        going = [k for k, e in zip(keys, errors, strict=True) if e is ErrorCode.none and k in known]
+        if not going:
+            return ErrorCode.none, errors
+        waiting: asyncio.Future[ErrorCode] = ticket()
+        self.erase(group_id, going, lambda failed: answer(waiting, failed))
+        return await waiting, errors
+
+    def erase(self, group_id: str, keys: list[Key], then: Callable[[ErrorCode], None]) -> None:
+        """Write tombstones, and forget the offsets once these are durable."""
+
+        def erased(error: ErrorCode) -> None:
+            if error is ErrorCode.none:
+                offsets = self._core.offsets.of(group_id)
+                for key in keys:
+                    offsets.set(*key, None)
+                self._core.offsets.close(group_id)
+            then(error)
+
+        self._core.journal.append(group_id, encode(group_id, dict.fromkeys(keys)), erased)
+
+
+def encode(group_id: str, values: Mapping[Key, OffsetValue | None]) -> Records:
+    return [
+        (
+            records.offset_key(OffsetKey(group_id, *key)),
+            None if value is None else records.offset_value(value),
+        )
+        for key, value in values.items()
+    ]
+
+
+def _for_committer(own: ErrorCode, failed: ErrorCode) -> ErrorCode:
+    if own is not ErrorCode.none or failed is ErrorCode.none:
+        return own
+    if failed is ErrorCode.record_list_too_large:
+        return ErrorCode.invalid_commit_offset_size
+    return failed

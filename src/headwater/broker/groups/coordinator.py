@@ -1,0 +1,164 @@
+"""The group coordinator as the broker and its handlers see it.
+
+`Broker` builds it over a store (`__consumer_offsets`), hands it the replayed records with `load`
+and calls `start`. The handlers k11 to k16 call the methods for members; `offsets` and `removal`
+serve the others. A request that must wait gets a future; decisions are made in the pure modules.
+
+    coordinator = GroupCoordinator(settings, clock, store)
+    coordinator.load(records)
+    coordinator.start()
+    …
+    coordinator.stopping()      # everything that waits is answered, nothing new is accepted
+    await coordinator.stop()    # what was on its way to the log has arrived
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.clock import Clock
+from headwater.broker.groups import joining, restore, syncing
+from headwater.broker.groups.classic import ClassicGroup
+from headwater.broker.groups.committed import Committed
+from headwater.broker.groups.core import MOVES, Core, Settings, ticket
+from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
+from headwater.broker.groups.group import Group
+from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.journal import Store
+from headwater.broker.groups.removal import Removal
+from headwater.broker.groups.syncing import Identity, SyncRequest
+
+
+class GroupCoordinator:
+    def __init__(self, settings: Settings, clock: Clock, store: Store) -> None:
+        self._core = Core(settings, clock, store)
+        self.offsets = Committed(self._core)
+        self.removal = Removal(self._core, self.offsets)
+
+    # ---- life ------------------------------------------------------------------------------------
+
+    def load(self, records: restore.Replayed) -> None:
+        restore.replay(self._core, records)
+
+    def start(self) -> None:
+        core = self._core
+        core.refusal = ErrorCode.none
+        core.deadlines.start()
+        for group in list(core.groups.values()):
+            turn = core.turn()
+            if isinstance(group, ClassicGroup):
+                restore.shed_excess(group, turn)
+            core.carry_out(group, turn)
+        self.removal.schedule_expiry()
+
+    def stopping(self) -> None:
+        core = self._core
+        core.refusal = ErrorCode.coordinator_not_available
+        core.deadlines.stop()
+        for group in core.groups.values():
+            turn = core.turn()
+            MOVES[group.type].stop(group, turn)
+            core.carry_out(group, turn)
+
+    async def stop(self) -> None:
+        self.stopping()
+        await self._core.journal.drained()
+
+    def topic_deleted(self, topic: str) -> asyncio.Future[None]:
+        """The offsets of this topic go; the future is done when that is durable."""
+        return asyncio.ensure_future(self.removal.topic_deleted(topic))
+
+    # ---- members ---------------------------------------------------------------------------------
+
+    async def join(self, group_id: str, request: JoinRequest) -> Joined:
+        core = self._core
+        error = self._refusal(group_id) or self._session_error(request.session_timeout_ms)
+        if error:
+            return Joined(error, request.member_id)
+        group = core.groups.get(group_id)
+        if group is None:
+            if request.member_id != NO_MEMBER_ID:
+                return Joined(ErrorCode.unknown_member_id, request.member_id)
+            if not request.protocol_type or not request.protocols:
+                return Joined(ErrorCode.inconsistent_group_protocol)
+            group = core.create_classic(group_id)
+        if not isinstance(group, ClassicGroup):
+            return Joined(ErrorCode.inconsistent_group_protocol)
+        waiting: asyncio.Future[Joined] = ticket()
+        turn = core.turn()
+        joining.join(group, turn, request, waiting)
+        core.carry_out(group, turn)
+        return await waiting
+
+    def _session_error(self, session_timeout_ms: int) -> ErrorCode:
+        get = self._core.settings.get
+        low, high = get("group.min.session.timeout.ms"), get("group.max.session.timeout.ms")
+        if low <= session_timeout_ms <= high:
+            return ErrorCode.none
+        return ErrorCode.invalid_session_timeout
+
+    async def sync(self, group_id: str, request: SyncRequest) -> Synced:
+        error = self._refusal(group_id)
+        if error:
+            return Synced(error)
+        group = self._core.classic(group_id)
+        if group is None:
+            return Synced(ErrorCode.unknown_member_id)
+        waiting: asyncio.Future[Synced] = ticket()
+        turn = self._core.turn()
+        syncing.sync(group, turn, request, waiting)
+        self._core.carry_out(group, turn)
+        return await waiting
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        error = self._refusal(group_id)
+        if error:
+            return error
+        group = self._core.classic(group_id)
+        if group is None:
+            return ErrorCode.unknown_member_id
+        turn = self._core.turn()
+        error = syncing.heartbeat(group, turn, member_id, instance_id, generation)
+        self._core.carry_out(group, turn)
+        return error
+
+    async def leave(self, group_id: str, identities: Sequence[Identity]) -> Left:
+        error = self._refusal(group_id)
+        if error:
+            return Left(error)
+        group = self._core.classic(group_id)
+        if group is None:
+            return Left(members=(ErrorCode.unknown_member_id,) * len(identities))
+        waiting: asyncio.Future[Left] = ticket()
+        turn = self._core.turn()
+        syncing.leave(group, turn, identities, waiting)
+        self._core.carry_out(group, turn)
+        return await waiting
+
+    def _refusal(self, group_id: str) -> ErrorCode:
+        if self._core.refusal is not ErrorCode.none:
+            return self._core.refusal
+        return ErrorCode.none if group_id else ErrorCode.invalid_group_id
+
+    # ---- looking ---------------------------------------------------------------------------------
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """`none` while the coordinator answers."""
+        return self._core.refusal
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """All groups by id, for DescribeGroups and ListGroups; only to be read."""
+        return self._core.groups
+
+
+def fresh_member_id(prefix: str) -> str:
+    """Kafka's form: the client id or instance id, and a random UUID."""
+    return f"{prefix}-{uuid.uuid4()}"

@@ -1,0 +1,117 @@
+"""The one owner of all group state in a running broker: registry, offsets, journal and timer.
+
+`coordinator`, `committed` and `removal` are its faces towards the handlers; all run on the event
+loop, so between two awaits nobody else changes anything. `Core` carries out what the pure modules
+decided: answers go to futures, records to the journal, wake-ups to the timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.clock import Clock
+from headwater.broker.groups import rebalance, records
+from headwater.broker.groups.classic import ClassicGroup
+from headwater.broker.groups.deadlines import Deadlines
+from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
+from headwater.broker.groups.group import Group, Moves
+from headwater.broker.groups.journal import Journal, Store
+from headwater.broker.groups.offsets import OffsetView
+
+MOVES: dict[str, Moves] = {ClassicGroup.type: rebalance}
+"""For each type of group, the module that moves it."""
+
+EXPIRY = "\0expiry"
+"""The timer's key for the expiry of offsets; no group id can be taken for it in `Core.due`."""
+
+
+class Settings(Protocol):
+    def get(self, name: str) -> Any: ...
+
+
+class Core:
+    def __init__(self, settings: Settings, clock: Clock, store: Store) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetView()
+        self.journal = Journal(store)
+        self.deadlines = Deadlines(clock, self._due)
+        self.refusal = ErrorCode.coordinator_load_in_progress
+        """What every request hears before the log is replayed and after the coordinator stopped."""
+        self.on_expiry_due: Callable[[], None] = _nothing
+
+    # ---- groups ----------------------------------------------------------------------------------
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def create_classic(self, group_id: str) -> ClassicGroup:
+        group = self.groups[group_id] = ClassicGroup(group_id, self.now())
+        return group
+
+    def forget(self, group_id: str) -> None:
+        self.groups.pop(group_id, None)
+        self.offsets.drop(group_id)
+        self.deadlines.forget(group_id)
+
+    # ---- turns -----------------------------------------------------------------------------------
+
+    def now(self) -> Now:
+        return Now(int(self.clock.monotonic() * 1000), self.clock.now_ms())
+
+    def turn(self) -> Turn:
+        get = self.settings.get
+        delay, size = get("group.initial.rebalance.delay.ms"), get("group.max.size")
+        return Turn(self.now(), Limits(delay, size))
+
+    def carry_out(self, group: Group, turn: Turn) -> None:
+        for effect in turn.effects:
+            if isinstance(effect, Reply):
+                answer(effect.ticket, effect.answer)
+            else:
+                self._persist(group, effect)
+        if group.wake_at is not None and self.groups.get(group.id) is group:
+            self.deadlines.wake(group.id, group.wake_at)
+
+    def _persist(self, group: Group, effect: Persist) -> None:
+        def then(error: ErrorCode) -> None:
+            turn = self.turn()
+            effect.done(turn, _for_members(error))
+            self.carry_out(group, turn)
+
+        self.journal.append(group.id, [(records.group_key(group.id), effect.value)], then)
+
+    def _due(self, key: str) -> None:
+        if key == EXPIRY:
+            self.on_expiry_due()
+            return
+        group = self.groups.get(key)
+        if group is not None:
+            turn = self.turn()
+            MOVES[group.type].tick(group, turn)
+            self.carry_out(group, turn)
+
+
+def answer(ticket: asyncio.Future[Any], value: Any) -> None:
+    """A future whose client has gone is already cancelled, and then nobody waits."""
+    if not ticket.done():
+        ticket.set_result(value)
+
+
+def _nothing() -> None:
+    """Until `removal` says what to do."""
+
+
+def ticket() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
+def _for_members(error: ErrorCode) -> ErrorCode:
+    too_large = error is ErrorCode.record_list_too_large
+    return ErrorCode.unknown_server_error if too_large else error

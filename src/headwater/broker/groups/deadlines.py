@@ -1,0 +1,83 @@
+"""One timer for all groups: a heap of wake-ups instead of a task for every member.
+
+`Core` says `wake(key, at)`; when the time has come, `due(key)` is called. A key has at most one
+wake-up in force, the earliest that was asked for, so the heap is bounded by the number of groups
+(plus entries that were overtaken by an earlier one and are skipped when they come up).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable
+
+from headwater.broker.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Deadlines:
+    def __init__(self, clock: Clock, due: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._due = due
+        self._heap: list[tuple[int, str]] = []
+        self._at: dict[str, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+        self._running = False
+
+    def now(self) -> int:
+        return int(self._clock.monotonic() * 1000)
+
+    def wake(self, key: str, at: int) -> None:
+        current = self._at.get(key)
+        if current is None or at < current:
+            self._at[key] = at
+            heapq.heappush(self._heap, (at, key))
+            self._arm()
+
+    def forget(self, key: str) -> None:
+        self._at.pop(key, None)
+
+    def start(self) -> None:
+        self._running = True
+        self._arm()
+
+    def stop(self) -> None:
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def fire(self) -> None:
+        """Call `due` for everything whose time has come."""
+        now = self.now()
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heapq.heappop(self._heap)
+            if self._at.get(key) == at:
+                del self._at[key]
+                self._call(key)
+        self._arm()
+
+    def _call(self, key: str) -> None:
+        try:
+            self._due(key)
+        except Exception:  # one group's trouble must not stop the clock of all others
+            log.exception("the deadline of %r could not be handled", key)
+
+    def _arm(self) -> None:
+        if not self._running or not self._heap:
+            return
+        at = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        delay = max(at - self.now(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.fire()

@@ -1,0 +1,62 @@
+"""What every type of group has in common: the coordinator's registry holds these.
+
+`ClassicGroup` is one type; others stand next to it in the same registry, because a group id belongs
+to one type at a time and offsets, listing, deletion and expiry treat all types alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.groups.effects import Turn
+
+
+class Group(Protocol):
+    id: str
+    type: str
+    """The name that ListGroups shows: `classic`, `consumer`, `share`."""
+    protocol_type: str | None
+    wake_at: int | None
+
+    @property
+    def state_name(self) -> str: ...
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Empty, and nobody is on the way in: may be removed when it has no offsets."""
+
+    def commit_error(
+        self, member_id: str, instance_id: str | None, generation: int, transactional: bool = False
+    ) -> ErrorCode: ...
+
+    def delete_error(self) -> ErrorCode: ...
+
+    def offset_delete_error(self) -> ErrorCode: ...
+
+    def subscribes(self, topic: str) -> bool: ...
+
+    def offsets_idle_since(self, commit_timestamp: int) -> int | None:
+        """From when the retention of an offset counts; None while the group still needs it."""
+
+    def set_dead(self, dead: bool) -> None:
+        """While its tombstones are written a group is dead; if they fail it is empty again."""
+
+    def tombstone_keys(self) -> list[bytes]: ...
+
+
+class Moves(Protocol):
+    """The module that moves groups of one type; the group is of that type."""
+
+    def tick(self, group: Any, turn: Turn) -> None:
+        """Do what is due and set the group's `wake_at` anew."""
+
+    def stop(self, group: Any, turn: Turn) -> None:
+        """Answer everything that waits: the coordinator goes away."""
+
+    def committed_by(self, group: Any, turn: Turn, member_id: str) -> None:
+        """A member has committed, which shows that it lives."""
