@@ -213,33 +213,6 @@ class ClassicGroup:
     def tombstone_keys(self) -> list[bytes]:
         return [records.group_key(self.id)]
 
-    def record(self, assignments: dict[str, bytes] | None = None) -> bytes:
-        """The group as it goes to the log, with the given assignments or the present ones."""
-        return records.group_value(
-            records.GroupValue(
-                self.protocol_type or "",
-                self.generation,
-                self.protocol,
-                self.leader,
-                self.state_timestamp,
-                tuple(self._member_value(member, assignments) for member in self.members.values()),
-            )
-        )
-
-    def _member_value(
-        self, member: Member, assignments: dict[str, bytes] | None
-    ) -> records.MemberValue:
-        return records.MemberValue(
-            member.id,
-            member.instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            member.metadata(self.protocol),
-            member.assignment if assignments is None else assignments.get(member.id, b""),
-        )
-
     # ---- changes ---------------------------------------------------------------------------------
 
     def wake(self, at: int) -> None:

@@ -23,6 +23,7 @@ from headwater.broker.groups.rebalance import (
     prepare_or_complete,
     session_alive,
 )
+from headwater.broker.groups.snapshot import record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +188,4 @@ def _store_takeover(
         answer_join(member, turn, answer)
         session_alive(group, member, turn)
 
-    turn.persist(group.record(), done)
+    turn.persist(record_of(group), done)

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.effects import Joined, Synced, Turn
 from headwater.broker.groups.member import Member
+from headwater.broker.groups.snapshot import record_of
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ def _next_generation(group: ClassicGroup, turn: Turn) -> None:
         group.protocol = None
         group.read_subscriptions()
         group.go(State.EMPTY, turn.now)
-        turn.persist(group.record(), lambda _turn, error: _warn_if_not_stored(group, error))
+        turn.persist(record_of(group), lambda _turn, error: _warn_if_not_stored(group, error))
         return
     group.protocol = group.vote()
     group.read_subscriptions()

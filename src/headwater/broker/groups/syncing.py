@@ -23,6 +23,7 @@ from headwater.broker.groups.rebalance import (
     prepare_or_complete,
     session_alive,
 )
+from headwater.broker.groups.snapshot import record_of
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def _store_assignments(group: ClassicGroup, turn: Turn, request: SyncRequest) ->
         answer_syncs(group, turn, ErrorCode.none)
 
     group.storing = True
-    turn.persist(group.record(assignments), done)
+    turn.persist(record_of(group, assignments), done)
 
 
 def heartbeat(
