@@ -73,7 +73,7 @@ lint: setup ## Check style, types and the direction of imports
 	@$(BIN)/ruff check --output-format=concise .
 	@$(BIN)/ruff format --check --quiet . || { echo 'make fmt formats these' >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary src
-	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .

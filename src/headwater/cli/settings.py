@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 def settings(
     part: str = typer.Argument(
-        "", metavar="[PART]", show_default=False, help="Show only names with this in them."
+        "", metavar="PART", show_default=False, help="Show only names with this in them."
     ),
     as_json: bool = json_option(),
 ) -> None:

@@ -1,0 +1,97 @@
+"""Write the reference pages again from the code: docs/cli.md and docs/settings.md.
+
+Called by `make docs`; tests/docs checks that what is in the tree is what this writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Before typer looks: the pages must not depend on the width of somebody's terminal.
+os.environ["COLUMNS"] = "80"
+os.environ.pop("HEADWATER_BOOTSTRAP", None)
+
+from typer.main import get_command
+
+from headwater.cli.app import build
+from headwater.cli.settings import all_settings, remark, shown_default
+
+HERE = Path(__file__).parent
+NOTICE = "<!-- Written by `make docs` from the code; change it there. -->\n"
+
+CLI_HEAD = f"""{NOTICE}
+# Command line
+
+Every command takes `--help`; those that a script would read take `--json`. `headwater
+--install-completion` teaches the shell to complete them.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | it failed; one sentence on stderr says why and what to do next |
+| 2 | the words were not understood |
+| 130 | interrupted |
+
+`HEADWATER_BOOTSTRAP` stands in for `--bootstrap`.
+"""
+
+SETTINGS_HEAD = f"""{NOTICE}
+# Settings
+
+By Kafka's own names. The broker's are given with `headwater broker --set name=value` or in a file
+with `--config`; a topic's with `headwater topics create NAME --set name=value`. A *dynamic* one can
+be changed while the broker runs, by any Kafka client's config calls. `headwater settings` prints
+the same list.
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Each generated page with its content."""
+    return {HERE / "cli.md": cli_page(), HERE / "settings.md": settings_page()}
+
+
+def cli_page() -> str:
+    sections = [CLI_HEAD]
+    for path, text in _helps(get_command(build([])), ("headwater",), None):
+        sections.append(f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}\n\n```text\n{text}\n```\n")
+    return "\n".join(sections)
+
+
+def _helps(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[tuple[Any, str]]:
+    context = command.make_context(path[-1], [], parent=parent, resilient_parsing=True)
+    yield path, command.get_help(context).strip()
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _helps(child, (*path, name), context)
+
+
+def settings_page() -> str:
+    sections = [SETTINGS_HEAD]
+    for scope, title in (("broker", "Of the broker"), ("topic", "Of a topic")):
+        rows = ["| name | type | default | accepts | |", "|---|---|---|---|---|"]
+        for entry in all_settings():
+            if entry["scope"] == scope:
+                cells = (
+                    f"`{entry['name']}`",
+                    entry["type"],
+                    f"`{shown_default(entry)}`",
+                    entry["accepts"] or "",
+                    f"{entry['doc']} {remark(entry)}".strip(),
+                )
+                rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        sections.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+    return "\n".join(sections)
+
+
+def main() -> None:
+    for path, text in pages().items():
+        changed = not path.exists() or path.read_text(encoding="utf-8") != text
+        if changed:
+            path.write_text(text, encoding="utf-8")
+        print(f"docs/{path.name}: {'written' if changed else 'current'}")
+
+
+if __name__ == "__main__":
+    main()
