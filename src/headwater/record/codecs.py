@@ -17,6 +17,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
+from headwater.record import frames
 from headwater.record.errors import CorruptBatch
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _GZIP_WBITS = 31  # 15 bits of window, and a gzip header around the stream
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_SNAPPY_RATIO_MAX = 22  # the best that it knows is a copy of 64 bytes in 3
 _GUESS_BYTES_MIN = 64 * 1024
 
 
@@ -132,29 +134,34 @@ def _decompress_block(block: Buffer, size_max: int) -> bytes:
     import cramjam
 
     try:
-        if cramjam.snappy.decompress_raw_len(block) > size_max:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > size_max:
             raise CorruptBatch(f"the records take more than {size_max} bytes")
+        if size > _SNAPPY_RATIO_MAX * len(block):
+            raise CorruptBatch(f"{len(block)} bytes of snappy data cannot hold {size}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CorruptBatch(f"not snappy data: {error}") from None
 
 
 def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
-    """Into buffers of growing size, because a frame need not say how large its contents are."""
+    """Into buffers of growing size, up to what the blocks can hold: usually the first one does."""
     import cramjam
 
-    into = cramjam.lz4.decompress_into if codec == LZ4 else cramjam.zstd.decompress_into
+    if codec == LZ4:
+        limit, into = frames.lz4_size_max(data), cramjam.lz4.decompress_into
+    else:
+        limit, into = frames.zstd_size_max(data), cramjam.zstd.decompress_into
+    limit = min(limit, size_max)
     guess = max(_GUESS_BYTES_MIN, 4 * len(data))
     while True:
-        guess = min(guess, size_max)
-        out = bytearray(guess)
+        out = bytearray(min(guess, limit))
         try:
             size = into(data, out)
         except cramjam.DecompressionError as error:
-            if guess < size_max:
-                guess *= 8
-                continue
-            raise CorruptBatch(
-                f"not {NAMES[codec]} data within {size_max} bytes: {error}"
-            ) from None
-        return bytes(memoryview(out)[:size])
+            if len(out) == limit:
+                reason = f"not {NAMES[codec]} data of at most {size_max} bytes: {error}"
+                raise CorruptBatch(reason) from None
+            guess *= 8
+        else:
+            return bytes(memoryview(out)[:size])
