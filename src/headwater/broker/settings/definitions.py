@@ -50,6 +50,8 @@ class Check(NamedTuple):
 
     problem: Callable[[Any], str | None]
     accepts: str
+    culprit: Callable[[Any], str] | None = None
+    """What of a refused value the sentence shows, where it is not simply the text."""
 
 
 class Definition(NamedTuple):
@@ -87,7 +89,9 @@ def parse(definition: Definition, text: str) -> Any:
     value = _PARSERS[definition.kind](definition, text)
     problem = definition.check.problem(value) if definition.check else None
     if problem is not None:
-        raise bad_value(definition, text, problem)
+        assert definition.check is not None
+        culprit = definition.check.culprit
+        raise bad_value(definition, culprit(value) if culprit else text, problem)
     return value
 
 
@@ -104,7 +108,11 @@ def render(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, list | tuple):
         return ",".join(value)
-    return str(value)
+    text = str(value)
+    if isinstance(value, float) and "e" in text:  # as Java writes it: 1.0E308
+        digits, _, exponent = text.partition("e")
+        return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+    return text
 
 
 def _boolean(definition: Definition, text: str) -> bool:
@@ -182,13 +190,15 @@ def between_or(low: int, high: int, other: int) -> Check:
 
 def one_of(*choices: str) -> Check:
     says = f"String must be one of: {', '.join(choices)}"
-    return Check(lambda value: None if value in choices else says, ", ".join(choices))
+    return Check(lambda value: None if value in choices else says, f"one of {', '.join(choices)}")
 
 
 def items_of(*choices: str) -> Check:
     says = f"String must be one of: {', '.join(choices)}"
     return Check(
-        lambda value: None if set(value) <= set(choices) else says, f"any of {', '.join(choices)}"
+        lambda value: None if set(value) <= set(choices) else says,
+        f"any of {', '.join(choices)}",
+        lambda value: next(item for item in value if item not in choices),
     )
 
 

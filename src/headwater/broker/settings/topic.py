@@ -65,7 +65,7 @@ def _throttled(name: str) -> Definition:
         fits = value == ["*"] or all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value)
         return None if fits else says
 
-    check = Check(problem, "*, or PARTITION:BROKER, …")
+    check = Check(problem, "*, or PARTITION:BROKER, …", lambda value: f"[{', '.join(value)}]")
     return _without_effect(name, Kind.LIST, [], "There are no followers to slow.", check)
 
 
