@@ -52,8 +52,10 @@ def _round(broker: Broker, results: Results, record_bytes: int, records: int) ->
             _produce(broker.bootstrap, topic, os.urandom(record_bytes), records)
         produced = {"records_per_s": records / usage.wall_s, **usage.metrics(records)}
         results.add(f"produce, {scenario}", broker.contestant, produced)
+        consumer = Consumer({**_CONSUMER, "bootstrap.servers": broker.bootstrap})
         with Meter(broker.pid) as usage:
-            _consume(broker.bootstrap, topic, records)
+            _consume(consumer, topic, records)
+        consumer.close()  # not timed: it may wait for a group coordinator that nobody needs here
         fetched = {"records_per_s": records / usage.wall_s, **usage.metrics(records)}
         results.add(f"fetch, {scenario}", broker.contestant, fetched)
         wire.delete_topic(admin, topic)
@@ -84,9 +86,8 @@ def _produce(bootstrap: str, topic: str, value: bytes, records: int) -> None:
         raise wire.Refused(f"{len(failures)} records failed, {left} never left: {failures[:1]}")
 
 
-def _consume(bootstrap: str, topic: str, records: int) -> None:
+def _consume(consumer: Consumer, topic: str, records: int) -> None:
     """Assigned, not subscribed: the rate of reading, without the wait for a group."""
-    consumer = Consumer({**_CONSUMER, "bootstrap.servers": bootstrap})
     consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
     received = 0
     while received < records:
@@ -97,4 +98,3 @@ def _consume(bootstrap: str, topic: str, records: int) -> None:
             if message.error() is not None:
                 raise wire.Refused(str(message.error()))
         received += len(messages)
-    consumer.close()

@@ -73,8 +73,10 @@ def rows(results: Results, comparison: Comparison) -> list[Row]:
 
 
 def _throughput(results: Results, versus: Comparison) -> Iterator[Row | None]:
+    """Fetching does not depend on durability, so only the first table has it."""
+    kinds = ("produce,",) if versus.same_durability else ("produce,", "fetch,")
     for scenario in results.values:
-        if scenario.startswith(("produce,", "fetch,")):
+        if scenario.startswith(kinds):
             bound = _bound(results, scenario, versus)
             yield _row(
                 results, versus, scenario, "records_per_s", scenario, "records/s", 1.0, bound
@@ -90,7 +92,7 @@ def _cpu(results: Results, versus: Comparison) -> Iterator[Row | None]:
             _sum(results.rounds(produce, each, metric), results.rounds(fetch, each, metric))
             for each in (versus.headwater, versus.kafka)
         ]
-        for name in ("produce", "fetch"):
+        for name in ("produce",) if versus.same_durability else ("produce", "fetch"):
             label = f"broker CPU, {name}, {client}"
             yield _row(results, versus, f"{name}, {client}", metric, label, unit, -0.5, "")
         yield _compare(f"broker CPU, both, {client}", unit, sums[0], sums[1], -0.5, "")
@@ -109,6 +111,8 @@ def _latency(results: Results, versus: Comparison) -> Iterator[Row | None]:
 
 
 def _start_and_memory(results: Results, versus: Comparison) -> Iterator[Row | None]:
+    if versus.same_durability:
+        return
     heap = f"Kafka: the JVM with its {KAFKA_HEAP} heap"
     yield _row(results, versus, "memory", "idle_mb", "memory, idle", "MB", -0.2, heap)
     yield _row(results, versus, "memory", "loaded_mb", "memory, after the load", "MB", -0.2, heap)
