@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -36,7 +37,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="bench-", dir=scratch) as home:
             _run(_plan(arguments, Path(home)), arguments.only or NAMES, arguments.json)
     except (MissingServer, CannotRun, KafkaStartError, Refused) as error:
-        print(f"bench: {error}", file=sys.stderr)
+        print(f"bench: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -76,6 +77,8 @@ def _plan(arguments: argparse.Namespace, home: Path) -> Plan:
 
 
 def _run(plan: Plan, names: tuple[str, ...], path: Path) -> None:
+    if shutil.which("java") is None:
+        raise CannotRun("`java` is not installed: sudo apt-get install openjdk-17-jre-headless")
     kafka_jars()
     results = Results()
     about = machine.describe(plan.home)

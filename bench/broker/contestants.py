@@ -137,6 +137,9 @@ def _headwater(
             process.kill()
             raise CannotRun(f"headwater broker did not start: {log.read_text()[-2000:].strip()}")
         yield address, process.pid
+    except Exception as error:
+        error.add_note(f"{data.name} said at last: {log.read_text()[-1500:].strip() or 'nothing'}")
+        raise
     finally:
         stop(process)
 
