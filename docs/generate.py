@@ -16,8 +16,8 @@ os.environ.pop("HEADWATER_BOOTSTRAP", None)
 
 from typer.main import get_command
 
+from headwater.broker.settings.reference import reference
 from headwater.cli.app import build
-from headwater.cli.settings import all_settings, remark, shown_default
 
 HERE = Path(__file__).parent
 NOTICE = "<!-- Written by `make docs` from the code; change it there. -->\n"
@@ -38,19 +38,10 @@ Every command takes `--help`; those that a script would read take `--json`. `hea
 `HEADWATER_BOOTSTRAP` stands in for `--bootstrap`.
 """
 
-SETTINGS_HEAD = f"""{NOTICE}
-# Settings
-
-By Kafka's own names. The broker's are given with `headwater broker --set name=value` or in a file
-with `--config`; a topic's with `headwater topics create NAME --set name=value`. A *dynamic* one can
-be changed while the broker runs, by any Kafka client's config calls. `headwater settings` prints
-the same list.
-"""
-
 
 def pages() -> dict[Path, str]:
     """Each generated page with its content."""
-    return {HERE / "cli.md": cli_page(), HERE / "settings.md": settings_page()}
+    return {HERE / "cli.md": cli_page(), HERE / "settings.md": reference()}
 
 
 def cli_page() -> str:
@@ -65,24 +56,6 @@ def _helps(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[tuple[A
     yield path, command.get_help(context).strip()
     for name, child in getattr(command, "commands", {}).items():
         yield from _helps(child, (*path, name), context)
-
-
-def settings_page() -> str:
-    sections = [SETTINGS_HEAD]
-    for scope, title in (("broker", "Of the broker"), ("topic", "Of a topic")):
-        rows = ["| name | type | default | accepts | |", "|---|---|---|---|---|"]
-        for entry in all_settings():
-            if entry["scope"] == scope:
-                cells = (
-                    f"`{entry['name']}`",
-                    entry["type"],
-                    f"`{shown_default(entry)}`",
-                    entry["accepts"] or "",
-                    f"{entry['doc']} {remark(entry)}".strip(),
-                )
-                rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        sections.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
-    return "\n".join(sections)
 
 
 def main() -> None:

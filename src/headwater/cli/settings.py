@@ -1,7 +1,7 @@
 """`headwater settings`: every setting of the broker and of a topic, with default and meaning.
 
-Reads the broker's own tables, so that nothing can be missing here; `docs/generate.py` writes
-docs/settings.md from the same function.
+Reads the broker's own tables, so that nothing can be missing here; docs/settings.md is written
+from the same tables.
 """
 
 from __future__ import annotations

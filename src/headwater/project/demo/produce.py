@@ -41,7 +41,10 @@ class Notes:
             self.refusal = str(error)
             return
         partition, offset, value = message.partition(), message.offset(), message.value()
-        assert partition is not None and offset is not None and value is not None
+        assert partition is not None and offset is not None and isinstance(value, bytes)
+        self.add(partition, offset, value)
+
+    def add(self, partition: int, offset: int, value: bytes) -> None:
         self.values[partition][offset] = zlib.crc32(value)
         self.acknowledged += 1
 

@@ -25,12 +25,18 @@ def replay(bootstrap: str, topic: str, notes: Notes, summary: Summary, audience:
         for message in messages:
             if message.error() is not None:
                 raise DemoFailed(f"the replay was refused: {message.error()}")
-            judge.look_at(message)
+            judge.look_at(*_place(message), message.key(), message.value())
         if messages:
             deadline = time.monotonic() + TIMEOUT_S
             audience.advance(summary.replayed)
     consumer.close()
     judge.conclude()
+
+
+def _place(message: Message) -> tuple[int, int]:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None and offset is not None
+    return partition, offset
 
 
 class Judge:
@@ -42,11 +48,9 @@ class Judge:
         self._next_of_key: dict[bytes, int] = {}
         self._checksum = 0
 
-    def look_at(self, message: Message) -> None:
-        key, value = message.key(), message.value()
-        partition, offset = message.partition(), message.offset()
-        assert isinstance(key, bytes) and isinstance(value, bytes)
-        assert partition is not None and offset is not None
+    def look_at(self, partition: int, offset: int, key: object, value: object) -> None:
+        if not isinstance(key, bytes) or not isinstance(value, bytes):
+            raise DemoFailed(f"a record without key or value came back at {partition}/{offset}")
         self._summary.replayed += 1
         crc = zlib.crc32(value)
         self._checksum = (self._checksum + crc) & 0xFFFFFFFFFFFFFFFF

@@ -1,0 +1,46 @@
+"""`headwater demo` does what it says, and says whether it worked by its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
+    ran = headwater("demo", "--records", "20000", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    summary = ran.json()
+    assert summary["verified"] is True
+    assert summary["produced"] == summary["acknowledged"] == summary["replayed"] == 20000
+    assert summary["lost"] == summary["duplicated"] == summary["out_of_order"] == 0
+    assert summary["data"] is None
+
+
+def test_a_given_folder_is_kept_and_may_be_used_again(headwater, tmp_path: Path):
+    for _ in range(2):
+        ran = headwater("demo", "--seconds", "0.5", "--data", "kept", "--durability", "os")
+        assert ran.code == 0, ran.out + ran.err
+        assert "Verified: every acknowledged record came back" in ran.out
+        assert "MB in kept" in ran.out
+    assert list((tmp_path / "kept").glob("demo-*-0/*.log"))
+
+
+def test_without_a_terminal_the_output_is_plain_lines(headwater):
+    ran = headwater("demo", "--records", "2000")
+    assert ran.code == 0, ran.out + ran.err
+    assert "\x1b" not in ran.out
+    names = [line.split(":")[0] for line in ran.out.splitlines()]
+    assert names[:4] == [
+        "Starting the broker",
+        "Producing",
+        "Replaying from offset 0",
+        "Stopping the broker",
+    ]
+    assert "Durability" in names
+
+
+def test_a_folder_that_cannot_be_used_is_one_sentence(headwater, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    ran = headwater("demo", "--data", "file")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("headwater: the broker ended with code 1")
