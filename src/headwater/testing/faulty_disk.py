@@ -1,0 +1,329 @@
+"""A file system in memory that does to the log what real disks do: `headwater.log.files.Files` with faults.
+
+For tests of anything that writes through the file-system seam:
+
+    disk = FaultyDisk(seed=7)
+    disk.make_dir(directory)
+    log, _ = open_partition(disk, directory, LogConfig(), now_ms)
+    ...
+    disk = disk.crash()                      # power cut: unsynced writes lost, torn, reordered
+    disk = disk.kill()                       # process killed: all that was written is still there
+    disk.stop_after(12)                      # PowerCut in the twelfth step from now
+    disk.fail("write", errno.ENOSPC)         # the next write; also after=, times=, name="*.log"
+    disk.flip_bit(path)                      # the medium rots
+    disk.counts["sync"], disk.bytes_read     # what it cost
+
+Everything random follows from the seed, so a failure can be run again. What a power cut may and may
+not do is described in `volatile`. Traps:
+
+- `crash` and `kill` switch this disk off and give back another: open the log again on that one. They
+  may be called several times on the same disk, for several ways in which it might have come out.
+- A failed `sync` loses the unsynced writes of that file for good, though they can still be read: that
+  is what Linux does. A failed `write` may have written the beginning.
+- The root of every path is there from the start; other directories must be made.
+"""
+
+from __future__ import annotations
+
+import copy
+import errno
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+from typing_extensions import Buffer
+
+from headwater.testing.faults import Failure, Faults, Operation, PowerCut
+from headwater.testing.volatile import Change, Data, Directory, Node
+
+__all__ = ["FaultyDisk", "FaultyFile", "PowerCut"]
+
+
+class FaultyFile:
+    """An open file of a FaultyDisk."""
+
+    __slots__ = ("_data", "_disk", "_path")
+
+    def __init__(self, disk: FaultyDisk, path: Path, data: Data) -> None:
+        self._disk, self._path = disk, path
+        self._data: Data | None = data
+
+    def _opened(self) -> Data:
+        if self._data is None:
+            raise _error(errno.EBADF, self._path)
+        return self._data
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+        self._disk._write(self._path, self._opened(), position, b"".join(buffers))
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._disk._read(self._path, self._opened(), position, size)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        return None if self._disk.cold else self.read(position, size)
+
+    def sync(self) -> None:
+        self._disk._sync(self._path, self._opened())
+
+    def truncate(self, size: int) -> None:
+        data = self._opened()
+        if size != len(data.now):
+            self._disk._change("truncate", self._path, lambda: data.change(Change(size, None)))
+
+    def size(self) -> int:
+        return len(self._opened().now)
+
+    def close(self) -> None:
+        self._data = None
+
+
+class FaultyDisk:
+    """`headwater.log.files.FileSystem` in memory, with faults on demand."""
+
+    def __init__(self, seed: int = 0, *, sector_bytes: int = 1) -> None:
+        """`sector_bytes`: a torn write is torn only at multiples of this; 1 means anywhere."""
+        self.random = Random(seed)
+        self.sector_bytes = sector_bytes
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.cold = False
+        """While true no read can be answered from the cache (`read_cached` gives None)."""
+        self._root = Directory()
+        self._faults = Faults()
+        self._lock = threading.RLock()
+
+    # ---- faults --------------------------------------------------------------------------------
+
+    def crash(self, seed: int | None = None) -> FaultyDisk:
+        """The disk as a power cut at this moment leaves it. Everything on it is durable."""
+        return self._next(lambda dice: self._root.after_power_cut(dice, self.sector_bytes), seed)
+
+    def kill(self, seed: int | None = None) -> FaultyDisk:
+        """The disk as the end of this process leaves it: all is there, nothing more is durable."""
+        return self._next(lambda _: copy.deepcopy(self._root), seed)
+
+    def _next(self, root: Callable[[Random], Directory], seed: int | None) -> FaultyDisk:
+        with self._lock:
+            self._faults.off = True
+            found = FaultyDisk(sector_bytes=self.sector_bytes)
+            found.random = Random(self.random.random() if seed is None else seed)
+            found._root = root(found.random)
+            return found
+
+    def stop_after(self, steps: int) -> None:
+        """Cut the power in the `steps`-th step from now: it is half done or not done at all."""
+        self._faults.steps_left = steps
+
+    def fail(
+        self,
+        operation: Operation,
+        error: int = errno.EIO,
+        *,
+        after: int = 0,
+        times: float = 1,
+        name: str = "*",
+    ) -> None:
+        """Let operations of that kind fail, on files whose name matches.
+
+        `after` of them succeed first, then `times` fail (`math.inf`: until `heal`).
+        """
+        self._faults.failures.append(Failure(operation, error, after, times, name))
+
+    def heal(self) -> None:
+        """Nothing planned goes wrong any more."""
+        self._faults.failures.clear()
+        self._faults.steps_left = None
+
+    def flip_bit(self, path: Path, position: int | None = None, bit: int | None = None) -> int:
+        """Alter one bit of a file, as rot does; by chance unless told which. Returns the position."""
+        data = self._data(path)
+        position = self.random.randrange(len(data.now)) if position is None else position
+        mask = 1 << (self.random.randrange(8) if bit is None else bit)
+        data.now[position] ^= mask
+        if position < len(data.durable):
+            data.durable[position] ^= mask
+        return position
+
+    # ---- what it cost and how it stands --------------------------------------------------------
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many operations of each kind there have been."""
+        return self._faults.counts
+
+    @property
+    def steps(self) -> int:
+        """How many changes and syncs there have been."""
+        return self.counts.total() - self.counts["read"]
+
+    def is_durable(self, path: Path) -> bool:
+        """Whether any power cut now would leave this file exactly as it reads."""
+        node: Node = self._root
+        for part in _parts(path):
+            if not isinstance(node, Directory) or node.pending or part not in node.now:
+                return False
+            node = node.now[part]
+        return isinstance(node, Data) and not node.pending and node.now == node.durable
+
+    # ---- FileSystem ----------------------------------------------------------------------------
+
+    def open(self, path: Path, *, create: bool = False) -> FaultyFile:
+        with self._lock:
+            directory = self._directory(path.parent)
+            if create and path.name not in directory.now:
+                self._change("create", path, lambda: directory.change((path.name, Data())))
+            return FaultyFile(self, path, self._data(path))
+
+    def read_bytes(self, path: Path) -> bytes | None:
+        with self._lock:
+            try:
+                data = self._data(path)
+            except FileNotFoundError:
+                return None
+            return self._read(path, data, 0, len(data.now))
+
+    def write_atomic(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        self._replace(temporary, data).sync()
+        self.rename(temporary, path)
+        self.sync_dir(path.parent)
+
+    def write(self, path: Path, data: bytes) -> None:
+        self._replace(path, data)
+
+    def _replace(self, path: Path, data: bytes) -> FaultyFile:
+        file = self.open(path, create=True)
+        file.truncate(0)
+        file.write(0, [data])
+        return file
+
+    def list(self, directory: Path) -> list[str]:
+        with self._lock:
+            try:
+                return sorted(self._directory(directory).now)
+            except FileNotFoundError:
+                return []
+
+    def size(self, path: Path) -> int:
+        with self._lock:
+            return len(self._data(path).now)
+
+    def make_dir(self, directory: Path) -> None:
+        with self._lock:
+            self._make_missing(directory)
+            self.sync_dir(directory.parent)
+
+    def _make_missing(self, directory: Path) -> None:
+        if not _parts(directory):
+            return
+        self._make_missing(directory.parent)
+        parent, name = self._directory(directory.parent), directory.name
+        if name not in parent.now:
+            self._change("make_dir", directory, lambda: parent.change((name, Directory())))
+
+    def sync_dir(self, directory: Path) -> None:
+        with self._lock:
+            node = self._directory(directory)
+            fault = self._faults.next("sync_dir", directory)
+            if fault is not None:
+                raise fault
+            node.sync()
+
+    def rename(self, old: Path, new: Path) -> None:
+        if old.parent != new.parent:
+            raise ValueError("a FaultyDisk renames only within one directory")
+        with self._lock:
+            directory, node = self._directory(old.parent), self._node(old)
+            self._change(
+                "rename", old, lambda: directory.change((old.name, None), (new.name, node))
+            )
+
+    def remove(self, path: Path) -> None:
+        with self._lock:
+            directory = self._directory(path.parent)
+            if path.name in directory.now:
+                self._change("remove", path, lambda: directory.change((path.name, None)))
+
+    def remove_tree(self, directory: Path) -> None:
+        with self._lock:
+            for name in self.list(directory):
+                if isinstance(self._node(directory / name), Directory):
+                    self.remove_tree(directory / name)
+                else:
+                    self.remove(directory / name)
+            self.remove(directory)
+
+    # ---- one step ------------------------------------------------------------------------------
+
+    def _change(self, operation: Operation, path: Path, change: Callable[[], None]) -> None:
+        with self._lock:
+            fault = self._faults.next(operation, path)
+            if not isinstance(fault, OSError):  # a power cut may come after the change as well
+                change()
+            if fault is not None:
+                raise fault
+
+    def _write(self, path: Path, data: Data, position: int, content: bytes) -> None:
+        with self._lock:
+            fault = self._faults.next("write", path)
+            if fault is not None:
+                content = content[: self.random.randint(0, len(content))]
+            if content:
+                data.change(Change(position, content))
+            self.bytes_written += len(content)
+            if fault is not None:
+                raise fault
+
+    def _read(self, path: Path, data: Data, position: int, size: int) -> bytes:
+        with self._lock:
+            fault = self._faults.next("read", path)
+            if fault is not None:
+                raise fault
+            found = bytes(data.now[position : position + size])
+            self.bytes_read += len(found)
+            return found
+
+    def _sync(self, path: Path, data: Data) -> None:
+        with self._lock:
+            fault = self._faults.next("sync", path)
+            if fault is None:
+                data.sync()
+                return
+            if isinstance(fault, OSError):
+                data.forget()
+            raise fault
+
+    # ---- finding nodes -------------------------------------------------------------------------
+
+    def _node(self, path: Path) -> Node:
+        node: Node = self._root
+        for part in _parts(path):
+            if not isinstance(node, Directory):
+                raise _error(errno.ENOTDIR, path)
+            if part not in node.now:
+                raise _error(errno.ENOENT, path)
+            node = node.now[part]
+        return node
+
+    def _data(self, path: Path) -> Data:
+        node = self._node(path)
+        if isinstance(node, Directory):
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def _directory(self, path: Path) -> Directory:
+        node = self._node(path)
+        if isinstance(node, Data):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.parts[1:] if path.is_absolute() else path.parts
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
