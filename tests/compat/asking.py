@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,6 +118,13 @@ def find_coordinator(wire: Wire, group: str) -> None:
     until(loaded, f"the state of {group}")
 
 
+def subscription(*topics: str, note: bytes = b"") -> bytes:
+    """A consumer's metadata in JoinGroup, version 0. Apache Kafka reads it, and a malformed one
+    costs it the coordinator's thread (it believes any array length)."""
+    names = b"".join(struct.pack(">h", len(each)) + each.encode() for each in topics)
+    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(note)) + note
+
+
 class Member:
     """One member of a classic group, driven by hand over its own connection."""
 
@@ -129,7 +137,7 @@ class Member:
             "session_timeout": 6000,
             "rebalance_timeout": 6000,
             "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b"subscription"}],
+            "protocols": [{"name": "range", "metadata": subscription()}],
             **join,
         }
 
@@ -189,7 +197,9 @@ class Member:
         }
         return self.wire.ask("leave_group", 5, group_id=self.group, members=[who])
 
-    def commit(self, topic: str, offset: int, partition: int = 0, **changes: Any) -> ErrorCode:
+    def commit(
+        self, topic: str, offset: int, partition: int = 0, version: int = 9, **changes: Any
+    ) -> ErrorCode:
         values = {
             "group_id": self.group,
             "generation_id_or_member_epoch": self.generation,
@@ -208,7 +218,7 @@ class Member:
                 }
             ],
         }
-        answer = self.wire.ask("offset_commit", 9, **{**values, **changes})
+        answer = self.wire.ask("offset_commit", version, **{**values, **changes})
         return answer.topics[0].partitions[0].error_code
 
     def until_heartbeat(self, wanted: ErrorCode, timeout: float = 15.0) -> None:

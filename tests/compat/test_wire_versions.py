@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .asking import Member, find_coordinator, new_producer_id
+from .asking import Member, find_coordinator, new_producer_id, subscription
 from .batches import batch
 from .cluster import Cluster
 from .wire import API_KEYS, ConnectionClosed, ErrorCode, Wire, connected, decode
@@ -253,7 +253,7 @@ def test_every_version_of_the_group_protocol_answers(
         member = {"group_id": group, "member_id": "", "generation_id": -1, "protocol_name": "range"}
         member["protocol_type"] = "consumer"
         join = {"session_timeout": 6000, "rebalance_timeout": 6000}
-        join["protocols"] = [{"name": "range", "metadata": b"m"}]
+        join["protocols"] = [{"name": "range", "metadata": subscription()}]
         answer = exchange(wire, "join_group", version, {**member, **join})
         if version >= 4:
             assert answer.error_code is ErrorCode.member_id_required
