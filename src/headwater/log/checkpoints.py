@@ -71,9 +71,11 @@ def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
 
 
 def write_epochs(files: FileSystem, directory: Path, epochs: Iterable[tuple[int, int]]) -> None:
-    files.write_atomic(
-        directory / LEADER_EPOCHS, _text(f"{epoch} {start}" for epoch, start in epochs)
-    )
+    files.write_atomic(directory / LEADER_EPOCHS, pack_epochs(epochs))
+
+
+def pack_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    return _text(f"{epoch} {start}" for epoch, start in epochs)
 
 
 def _lines(files: FileSystem, path: Path) -> list[str]:

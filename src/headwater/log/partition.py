@@ -44,6 +44,10 @@ class StorageFailed(Exception):
     """The disk refused a write; nothing of it counts as stored."""
 
 
+class SyncFailed(StorageFailed):
+    """The disk did not confirm a write; what it holds now is unknown until it is read again."""
+
+
 class Found(NamedTuple):
     """A record found by time."""
 
@@ -69,15 +73,21 @@ class Commit:
         for segment, position, buffers in self.writes:
             segment.file.write(position, buffers)
         if self.sync:
-            for segment in {id(write[0]): write[0] for write in self.writes}.values():
-                segment.file.sync()
-            if any(segment.is_new for segment, _, _ in self.writes):
-                self.files.sync_dir(self.directory)
+            self._sync()
         for segment, _, _ in self.writes:
             segment.is_new = False
         if self.durable_file is not None:
             self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
         self._save()
+
+    def _sync(self) -> None:
+        try:
+            for segment in {id(write[0]): write[0] for write in self.writes}.values():
+                segment.file.sync()
+            if any(segment.is_new for segment, _, _ in self.writes):
+                self.files.sync_dir(self.directory)
+        except OSError as error:
+            raise SyncFailed(str(error)) from error
 
     def _save(self) -> None:
         """What only makes the next start quicker."""
@@ -274,8 +284,8 @@ class PartitionLog:
             data = _read_segment(segment, offset, end, size_max, at_least_one, cached_only)
             if data is None or len(data):  # type: ignore[arg-type]
                 return data
-            if size_max <= 0 or not at_least_one:
-                return b""
+            if not at_least_one:
+                return b""  # the batch is too large for now, or the next segment has it
             number += 1
         return b""
 
@@ -336,6 +346,10 @@ class PartitionLog:
             known = number
         return -1, -1
 
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which a record was written."""
+        return next((epoch for epoch, start in reversed(self.epochs) if start <= offset), 0)
+
     # ---- the front -----------------------------------------------------------------------------
 
     def size(self) -> int:
@@ -372,11 +386,20 @@ class PartitionLog:
         self._take_snapshot()
         self.flush()
         self.active.save_indexes(final=True)
-        for suffix in (".index", ".timeindex"):
-            file = self.files.open(self.active.path(suffix), create=True)
-            file.sync()
-            file.close()
+        self.sync()
         self.abandon()
+
+    def sync(self) -> None:
+        """Bring to disk what was written without waiting for it: indexes, and with
+        durability=os the records as well."""
+        for segment in self.segments:
+            if segment.size > segment.trusted_from or segment is self.active:
+                if self.config.durability != "disk":
+                    segment.file.sync()
+                for suffix in (".index", ".timeindex"):
+                    file = self.files.open(segment.path(suffix), create=True)
+                    file.sync()
+                    file.close()
 
     def abandon(self) -> None:
         """Give back the descriptors, saving nothing."""

@@ -48,14 +48,18 @@ def open_partition(
     recovery_point: int = 0,
     start_offset: int = 0,
     clean: bool = False,
+    cut_at: int | None = None,
 ) -> tuple[PartitionLog, Report]:
-    """The log in `directory` (made if it is not there), fit for appending and reading."""
+    """The log in `directory`, fit for appending and reading.
+
+    `cut_at`: whatever lies from this offset on goes, even if it is whole. For a log whose writes
+    failed: they were refused, so they must not come back.
+    """
     report = Report()
     swap.tidy(files, directory)
-    if config.durability == "disk" or clean:
-        recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
+    recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
     segments = _find_segments(files, directory, now_ms)
-    end = _recover(segments, recovery_point, report)
+    end = _recover(segments, recovery_point, report, cut_at)
     end = _end_offset(directory, segments, end, max(recovery_point, start_offset), report)
     if not segments or segments[-1].next_offset != end:
         segments.append(Segment(files, directory, end, now_ms))
@@ -89,25 +93,28 @@ def _find_segments(files: FileSystem, directory: Path, now_ms: int) -> list[Segm
     return segments
 
 
-def _recover(segments: list[Segment], recovery_point: int, report: Report) -> int:
+def _recover(
+    segments: list[Segment], recovery_point: int, report: Report, cut_at: int | None
+) -> int:
     """Check the tail and cut it where it is torn; returns the end offset. Drops what follows a cut."""
     for number, segment in enumerate(segments):
         following = segments[number + 1] if number + 1 < len(segments) else None
         if following is not None and following.base_offset <= recovery_point:
             continue
-        whole = _recover_segment(segment, recovery_point, report)
-        if not whole:
+        whole = _recover_segment(segment, recovery_point, report, cut_at)
+        gap = following is not None and following.base_offset != segment.next_offset
+        if not whole or gap:
             for lost in segments[number + 1 :]:
                 report.cut_bytes += lost.size
                 _remove(lost)
             del segments[number + 1 :]
             break
-        if following is not None:
-            segment.next_offset = following.base_offset
     return segments[-1].next_offset if segments else 0
 
 
-def _recover_segment(segment: Segment, recovery_point: int, report: Report) -> bool:
+def _recover_segment(
+    segment: Segment, recovery_point: int, report: Report, cut_at: int | None
+) -> bool:
     """Find the end of one segment; False if it had to be cut before the end of its file."""
     index = segment.index
     offset, position = index.floor(max(recovery_point - 1, segment.base_offset))
@@ -123,6 +130,10 @@ def _recover_segment(segment: Segment, recovery_point: int, report: Report) -> b
         logger.error("%s", error)
         segment.next_offset = max(segment.next_offset, recovery_point)
         return True
+    if cut_at is not None and position < file_size and segment.next_offset >= cut_at:
+        report.cut_bytes += file_size - position
+        segment.truncate(position, segment.next_offset)
+        return False
     return _walk_tail(segment, position, file_size, report)
 
 
@@ -206,7 +217,10 @@ def _next_epochs(
     while epochs and epochs[-1][1] == end:
         epochs.pop()  # an epoch in which nothing was written
     epochs.append((epoch, end))
-    checkpoints.write_epochs(files, directory, epochs)
+    if epochs == [(0, 0)]:
+        files.write(directory / checkpoints.LEADER_EPOCHS, checkpoints.pack_epochs(epochs))
+    else:
+        checkpoints.write_epochs(files, directory, epochs)
     return epochs
 
 

@@ -1,0 +1,169 @@
+"""Produce (key 0), versions 3–13: append record batches; KIP-98, KIP-467, KIP-516 (topic ids, v13).
+
+Each partition's batch is validated, given its offsets and staged at once; the answer waits until all
+of them are durable (`acks=1` too: acknowledged means on disk). `acks=0` has no answer. One partition's
+error is its own: the others are stored. Requests of one connection may overlap, so that they share
+commits; their answers keep their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.catalogue import Topic
+from headwater.broker.registry import Api, Context, Response
+from headwater.log.append import BatchTooLarge, TimestampOutOfRange, prepare
+from headwater.log.partition import StorageFailed
+from headwater.log.producers import FencedEpoch, OutOfOrderSequence, ProducerError
+from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError, UnknownMagic
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
+
+_CODES: dict[type[Exception], ErrorCode] = {
+    CorruptBatch: ErrorCode.corrupt_message,
+    UnknownMagic: ErrorCode.invalid_record,
+    InvalidBatch: ErrorCode.invalid_record,
+    BatchTooLarge: ErrorCode.message_too_large,
+    TimestampOutOfRange: ErrorCode.invalid_timestamp,
+    OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    FencedEpoch: ErrorCode.invalid_producer_epoch,
+    StorageFailed: ErrorCode.kafka_storage_error,
+}
+
+
+class _Pending:
+    """One Produce request on its way to the disk."""
+
+    __slots__ = ("answer", "future", "missing")
+
+    def __init__(self) -> None:
+        self.answer: list[dict[str, Any]] = []
+        self.missing = 1  # the request itself, until all of it is staged
+        self.future: asyncio.Future[Response] | None = None
+
+    def wait_for(self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]) -> None:
+        self.missing += 1
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                row.update(_refusal(error))
+            self.arrived()
+
+        broker.topics.partitions[key].when_durable(next_offset, done)
+
+    def arrived(self) -> None:
+        self.missing -= 1
+        if not self.missing and self.future is not None and not self.future.done():
+            self.future.set_result({"responses": self.answer})
+
+
+def produce(broker: Broker, request: Any, context: Context) -> Response | asyncio.Future[Response] | None:
+    pending = _Pending()
+    for asked in request.topic_data:
+        topic = _topic(broker, asked)
+        rows = [_append(broker, request, topic, asked, part, pending) for part in asked.partition_data]
+        pending.answer.append(
+            {
+                "name": getattr(asked, "name", ""),
+                "topic_id": getattr(asked, "topic_id", None),
+                "partition_responses": rows,
+            }
+        )
+    if request.acks == 0:
+        return _unanswered(pending, context)
+    if pending.missing == 1:
+        return {"responses": pending.answer}
+    pending.future = asyncio.get_running_loop().create_future()
+    pending.arrived()
+    return pending.future
+
+
+def _unanswered(pending: _Pending, context: Context) -> None:
+    """With acks=0 a client learns of an error only by losing its connection, as with Kafka."""
+    for topic in pending.answer:
+        for row in topic["partition_responses"]:
+            if row.get("error_code"):
+                context.connection.fail(
+                    f"acks=0 and {ErrorCode(row['error_code']).name}: {row.get('error_message')}"
+                )
+
+
+def _topic(broker: Broker, asked: Any) -> Topic | None:
+    topic_id = getattr(asked, "topic_id", None)
+    if topic_id is not None:
+        return broker.catalogue.by_id.get(topic_id)
+    return broker.catalogue.topics.get(getattr(asked, "name", ""))
+
+
+def _append(
+    broker: Broker, request: Any, topic: Topic | None, asked: Any, part: Any, pending: _Pending
+) -> dict[str, Any]:
+    """Stage one partition's batch; the row of the answer that it gets."""
+    row = _refused_at_once(broker, request, topic, asked, part)
+    if row is not None:
+        return row
+    assert topic is not None
+    partition = broker.topics.partitions[topic.name, part.index]
+    log, now_ms = partition.log, broker.clock.now_ms()
+    try:
+        data, header = prepare(part.records or b"", log.config, now_ms)
+        stored = log.check_producer(header)
+        if stored is not None:
+            base_offset, next_offset = stored.base_offset, stored.last_offset + 1
+        else:
+            base_offset = partition.append(data, header, now_ms)
+            next_offset = base_offset + header.last_offset_delta + 1
+    except (RecordError, ProducerError, StorageFailed) as error:
+        return {"index": part.index, **_refusal(error)}
+    row = {
+        "index": part.index,
+        "base_offset": base_offset,
+        "log_append_time": header.max_timestamp if header.is_log_append_time else -1,
+        "log_start_offset": log.start_offset,
+    }
+    pending.wait_for(broker, (topic.name, part.index), next_offset, row)
+    return row
+
+
+def _refused_at_once(
+    broker: Broker, request: Any, topic: Topic | None, asked: Any, part: Any
+) -> dict[str, Any] | None:
+    if request.acks not in (-1, 0, 1):
+        return _row(part, ErrorCode.invalid_required_acks, "acks must be -1, 0 or 1")
+    if topic is None:
+        by_id = getattr(asked, "topic_id", None) is not None
+        code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+        return _row(part, code, None)
+    if not 0 <= part.index < topic.partitions or broker.partition(topic.name, part.index) is None:
+        return _row(part, ErrorCode.unknown_topic_or_partition, None)
+    if topic.is_internal:
+        return _row(
+            part, ErrorCode.invalid_topic_exception, f"{topic.name} is written by the broker only"
+        )
+    if not part.records:
+        return _row(part, ErrorCode.invalid_record, "a record batch is missing")
+    return None
+
+
+def _row(part: Any, code: ErrorCode, message: str | None) -> dict[str, Any]:
+    return {"index": part.index, "error_code": code, "error_message": message, **_NOTHING}
+
+
+_NOTHING = {"base_offset": -1, "log_append_time": -1, "log_start_offset": -1}
+
+
+def _refusal(error: Exception) -> dict[str, Any]:
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            return {"error_code": _CODES[kind], "error_message": str(error), **_NOTHING}
+    raise error
+
+
+API = Api(0, "Produce", (3, 13), produce, pipelined=True)

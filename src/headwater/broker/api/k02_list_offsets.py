@@ -1,0 +1,92 @@
+"""ListOffsets (key 2), versions 1–11: offsets by time; KIP-79, KIP-207, KIP-734 (max timestamp), KIP-1023.
+
+-1 latest (the stable offset for `read_committed`), -2 earliest, -3 the record with the latest timestamp,
+-4 earliest local (as -2: there is no other tier), -5 latest tiered (none: -1), otherwise the first record
+at or after that time. Lookups by time read the log in the disk threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.partition import Partition
+from headwater.broker.registry import Api, Context, Response
+from headwater.record.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+EARLIEST_PENDING_UPLOAD = -6
+
+
+async def list_offsets(broker: Broker, request: Any, context: Context) -> Response:
+    committed = getattr(request, "isolation_level", 0) == 1
+    topics = []
+    for asked in request.topics:
+        rows = [await _one(broker, asked.name, part, committed) for part in asked.partitions]
+        topics.append({"name": asked.name, "partitions": rows})
+    return {"topics": topics}
+
+
+async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "partition_index": part.partition_index,
+        "timestamp": -1,
+        "offset": -1,
+        "leader_epoch": -1,
+    }
+    partition = broker.partition(topic, part.partition_index)
+    if partition is None:
+        return row | {"error_code": ErrorCode.unknown_topic_or_partition}
+    log = partition.log
+    epoch = getattr(part, "current_leader_epoch", -1)
+    if 0 <= epoch < log.epoch:
+        return row | {"error_code": ErrorCode.fenced_leader_epoch}
+    if epoch > log.epoch:
+        return row | {"error_code": ErrorCode.unknown_leader_epoch}
+    asked = part.timestamp
+    if asked == LATEST:
+        offset = log.last_stable_offset() if committed else log.durable_offset
+        return row | {"offset": offset, "leader_epoch": log.epoch}
+    if asked in (EARLIEST, EARLIEST_LOCAL):
+        return row | {
+            "offset": log.start_offset,
+            "leader_epoch": log.epoch_of(log.start_offset),
+        }
+    if asked == LATEST_TIERED:
+        return row
+    if asked == EARLIEST_PENDING_UPLOAD:
+        return row
+    if asked < MAX_TIMESTAMP:
+        return row | {"error_code": ErrorCode.unsupported_version}
+    return row | await _by_time(broker, partition, asked)
+
+
+async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict[str, Any]:
+    log = partition.log
+    loop = asyncio.get_running_loop()
+    partition.cold_reads += 1
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = await loop.run_in_executor(broker.executor, log.find_max_timestamp)
+        else:
+            found = await loop.run_in_executor(broker.executor, log.find_time, timestamp)
+    except CorruptBatch as error:
+        partition.report_damage(error)
+        return {"error_code": ErrorCode.corrupt_message}
+    finally:
+        partition.cold_reads -= 1
+    if found is None:
+        return {}
+    return {
+        "timestamp": found.timestamp,
+        "offset": found.offset,
+        "leader_epoch": log.epoch_of(found.offset),
+    }
+
+
+API = Api(2, "ListOffsets", (1, 11), list_offsets)

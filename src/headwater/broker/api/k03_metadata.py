@@ -1,0 +1,110 @@
+"""Metadata (key 3), versions 0–13: topics, partitions and where they live; KIP-4, KIP-516 (topic ids).
+
+There is one node, which leads everything. A named topic that is not there is made when the client
+allows it and `auto.create.topics.enable` is on; it is then in this very answer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.catalogue import Topic
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.topics import TopicError, check_name
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+NO_OPERATIONS = -(2**31)
+TOPIC_OPERATIONS = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
+"""read, write, create, delete, alter, describe, describe configs, alter configs."""
+CLUSTER_OPERATIONS = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
+"""create, alter, describe, cluster action, describe and alter configs, idempotent write."""
+
+
+async def metadata(broker: Broker, request: Any, context: Context) -> Response:
+    asked = request.topics
+    everything = asked is None or (context.api_version == 0 and not asked)
+    operations = getattr(request, "include_topic_authorized_operations", False)
+    if everything:
+        topics = [_describe(broker, topic, operations) for topic in _all(broker)]
+    else:
+        create = getattr(request, "allow_auto_topic_creation", True)
+        topics = [await _named(broker, item, create, operations) for item in asked or ()]
+    cluster = getattr(request, "include_cluster_authorized_operations", False)
+    return {
+        "brokers": [{"node_id": broker.node_id, "host": broker.host, "port": broker.port}],
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.node_id,
+        "topics": topics,
+        "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster else NO_OPERATIONS,
+    }
+
+
+def _all(broker: Broker) -> list[Topic]:
+    return sorted(broker.catalogue.topics.values(), key=lambda topic: topic.name)
+
+
+async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> dict[str, Any]:
+    name: str | None = asked.name
+    topic_id: uuid.UUID | None = getattr(asked, "topic_id", None)
+    if name is None:
+        topic = broker.catalogue.by_id.get(topic_id) if topic_id else None
+        if topic is None:
+            return {"error_code": ErrorCode.unknown_topic_id, "name": None, "topic_id": topic_id}
+        return _describe(broker, topic, operations)
+    topic = broker.catalogue.topics.get(name)
+    try:
+        if topic is None:
+            check_name(name)
+            if not (create and broker.settings.get("auto.create.topics.enable")):
+                raise TopicError(ErrorCode.unknown_topic_or_partition, "there is no such topic")
+            topic = await _create(broker, name)
+    except TopicError as error:
+        return {"error_code": error.code, "name": name}
+    return _describe(broker, topic, operations)
+
+
+async def _create(broker: Broker, name: str) -> Topic:
+    configs = broker.offsets_topic.configs() if name == "__consumer_offsets" else {}
+    try:
+        return await broker.topics.create(name, broker.settings.get("num.partitions"), configs)
+    except TopicError as error:
+        if error.code == ErrorCode.topic_already_exists:
+            return broker.catalogue.topics[name]  # another client was quicker
+        raise
+
+
+def _describe(broker: Broker, topic: Topic, operations: bool) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.id,
+        "is_internal": topic.is_internal,
+        "partitions": [_partition(broker, topic.name, n) for n in range(topic.partitions)],
+        "topic_authorized_operations": TOPIC_OPERATIONS if operations else NO_OPERATIONS,
+    }
+
+
+def _partition(broker: Broker, topic: str, number: int) -> dict[str, Any]:
+    partition = broker.partition(topic, number)
+    if partition is None:  # just being made or removed
+        return {
+            "error_code": ErrorCode.leader_not_available,
+            "partition_index": number,
+            "leader_id": -1,
+            "replica_nodes": [broker.node_id],
+        }
+    nodes = [broker.node_id]
+    return {
+        "partition_index": number,
+        "leader_id": broker.node_id,
+        "leader_epoch": partition.log.epoch,
+        "replica_nodes": nodes,
+        "isr_nodes": nodes,
+    }
+
+
+API = Api(3, "Metadata", (0, 13), metadata)

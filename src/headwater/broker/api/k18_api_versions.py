@@ -1,0 +1,41 @@
+"""ApiVersions (key 18), versions 0–4: what this broker speaks; KIP-35, KIP-511, KIP-584.
+
+Answered from the registry. A version that we do not know gets UNSUPPORTED_VERSION in the form of
+version 0, with the range of ApiVersions itself, so that the client can try again (`request` is then
+None).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def api_versions(broker: Broker, request: Any, context: Context) -> Response:
+    if request is None:
+        return {"error_code": ErrorCode.unsupported_version, "api_keys": _ranges([API])}
+    if context.api_version >= 3 and not _valid(request):
+        return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+    return {"api_keys": _ranges(list(broker.apis.values()))}
+
+
+def _valid(request: Any) -> bool:
+    """Kafka wants a name and a version of the client's software: letters, digits, '.' and '-'."""
+    texts = (request.client_software_name, request.client_software_version)
+    return all(text and all(c.isascii() and (c.isalnum() or c in ".-_+") for c in text) for text in texts)
+
+
+def _ranges(apis: list[Api]) -> list[dict[str, int]]:
+    return [
+        {"api_key": api.key, "min_version": api.versions[0], "max_version": api.versions[1]}
+        for api in apis
+    ]
+
+
+API = Api(18, "ApiVersions", (0, 4), api_versions)

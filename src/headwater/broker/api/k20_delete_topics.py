@@ -1,0 +1,49 @@
+"""DeleteTopics (key 20), versions 1–6: by name, from version 6 also by id (KIP-516)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.topics import TopicError
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+async def delete_topics(broker: Broker, request: Any, context: Context) -> Response:
+    if context.api_version >= 6:
+        asked = [(item.name, item.topic_id) for item in request.topics]
+    else:
+        asked = [(name, None) for name in request.topic_names]
+    return {"responses": [await _delete(broker, *item) for item in asked]}
+
+
+async def _delete(broker: Broker, name: str | None, topic_id: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name, "topic_id": topic_id}
+    if not broker.settings.get("delete.topic.enable"):
+        return row | {
+            "error_code": ErrorCode.topic_deletion_disabled,
+            "error_message": "Topic deletion is disabled.",
+        }
+    if name is None:
+        topic = broker.catalogue.by_id.get(topic_id) if topic_id else None
+        if topic is None:
+            return row | {
+                "error_code": ErrorCode.unknown_topic_id,
+                "error_message": "This server does not host this topic ID.",
+            }
+        name = topic.name
+    else:
+        topic = broker.catalogue.topics.get(name)
+    try:
+        await broker.topics.delete(name)
+    except TopicError as error:
+        return row | {"error_code": error.code, "error_message": str(error)}
+    broker.groups.topic_deleted(name)
+    return {"name": name, "topic_id": topic.id if topic else topic_id}
+
+
+API = Api(20, "DeleteTopics", (1, 6), delete_topics)

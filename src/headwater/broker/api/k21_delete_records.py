@@ -1,0 +1,56 @@
+"""DeleteRecords (key 21), versions 0–2: move the start of a log (KIP-107).
+
+The new start is durable before it is answered; whole segments before it go at once. Offset -1 stands
+for everything that is readable. Only topics whose cleanup.policy has `delete` allow it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.log.partition import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+async def delete_records(broker: Broker, request: Any, context: Context) -> Response:
+    topics = [
+        {
+            "name": asked.name,
+            "partitions": [_delete(broker, asked.name, part) for part in asked.partitions],
+        }
+        for asked in request.topics
+    ]
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(broker.executor, broker.store.checkpoint_starts)
+    for asked in request.topics:
+        for part in asked.partitions:
+            partition = broker.partition(asked.name, part.partition_index)
+            if partition is not None:
+                await broker.housekeeping.retain_partition(partition, broker.clock.now_ms())
+    return {"topics": topics}
+
+
+def _delete(broker: Broker, topic: str, part: Any) -> dict[str, Any]:
+    row = {"partition_index": part.partition_index, "low_watermark": -1}
+    partition = broker.partition(topic, part.partition_index)
+    if partition is None:
+        return row | {"error_code": ErrorCode.unknown_topic_or_partition}
+    if broker.catalogue.topics[topic].is_internal:
+        return row | {"error_code": ErrorCode.invalid_topic_exception}
+    log = partition.log
+    if log.config.compact and not log.config.delete:
+        return row | {"error_code": ErrorCode.policy_violation}
+    try:
+        log.delete_before(log.durable_offset if part.offset == -1 else part.offset)
+    except OffsetOutOfRange:
+        return row | {"error_code": ErrorCode.offset_out_of_range}
+    return row | {"low_watermark": log.start_offset}
+
+
+API = Api(21, "DeleteRecords", (0, 2), delete_records)

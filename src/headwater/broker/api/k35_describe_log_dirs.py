@@ -1,0 +1,39 @@
+"""DescribeLogDirs (key 35), versions 1–5: sizes of the partitions on disk; KIP-113, KIP-827 (space)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def describe_log_dirs(broker: Broker, request: Any, context: Context) -> Response:
+    wanted: dict[str, set[int]] | None = None
+    if request.topics is not None:
+        wanted = {}
+        for asked in request.topics:
+            wanted.setdefault(asked.topic, set()).update(asked.partitions)
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, number), partition in sorted(broker.topics.partitions.items()):
+        if wanted is None or number in wanted.get(topic, ()):
+            topics.setdefault(topic, []).append(
+                {"partition_index": number, "partition_size": partition.log.size(), "offset_lag": 0}
+            )
+    space = os.statvfs(broker.data)
+    return {
+        "results": [
+            {
+                "log_dir": str(broker.data),
+                "topics": [{"name": name, "partitions": rows} for name, rows in topics.items()],
+                "total_bytes": space.f_frsize * space.f_blocks,
+                "usable_bytes": space.f_frsize * space.f_bavail,
+            }
+        ]
+    }
+
+
+API = Api(35, "DescribeLogDirs", (1, 5), describe_log_dirs)

@@ -1,0 +1,72 @@
+"""CreatePartitions (key 37), versions 0–3: let a topic grow; KIP-195. Topics never shrink."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.topics import PARTITIONS_MAX, TopicError
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+async def create_partitions(broker: Broker, request: Any, context: Context) -> Response:
+    names = Counter(asked.name for asked in request.topics)
+    rows = []
+    for asked in {asked.name: asked for asked in request.topics}.values():
+        row: dict[str, Any] = {"name": asked.name, "error_message": None}
+        try:
+            if names[asked.name] > 1:
+                raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
+            _check(broker, asked)
+            if not request.validate_only:
+                await broker.topics.grow(asked.name, asked.count)
+        except TopicError as error:
+            row |= {"error_code": error.code, "error_message": str(error)}
+        rows.append(row)
+    return {"results": rows}
+
+
+def _check(broker: Broker, asked: Any) -> None:
+    topic = broker.catalogue.topics.get(asked.name)
+    if topic is None:
+        raise TopicError(
+            ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+        )
+    if asked.count == topic.partitions:
+        raise TopicError(
+            ErrorCode.invalid_partitions, f"Topic already has {topic.partitions} partition(s)."
+        )
+    if asked.count < topic.partitions:
+        raise TopicError(
+            ErrorCode.invalid_partitions,
+            f"The topic {topic.name} currently has {topic.partitions} partition(s); "
+            f"{asked.count} would not be an increase.",
+        )
+    if asked.count > PARTITIONS_MAX:
+        raise TopicError(
+            ErrorCode.invalid_partitions, f"A topic has at most {PARTITIONS_MAX} partitions."
+        )
+    if asked.assignments is not None:
+        _check_assignments(broker, asked, asked.count - topic.partitions)
+
+
+def _check_assignments(broker: Broker, asked: Any, added: int) -> None:
+    if len(asked.assignments) != added:
+        raise TopicError(
+            ErrorCode.invalid_replica_assignment,
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified.",
+        )
+    if any(tuple(item.broker_ids) != (broker.node_id,) for item in asked.assignments):
+        raise TopicError(
+            ErrorCode.invalid_replica_assignment,
+            f"there is one broker, {broker.node_id}: every partition must be assigned to it",
+        )
+
+
+API = Api(37, "CreatePartitions", (0, 3), create_partitions)

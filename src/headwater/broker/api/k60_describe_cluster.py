@@ -1,0 +1,41 @@
+"""DescribeCluster (key 60), versions 0–2: the one node; KIP-700, KIP-919, KIP-1073."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.api.k03_metadata import CLUSTER_OPERATIONS, NO_OPERATIONS
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+def describe_cluster(broker: Broker, request: Any, context: Context) -> Response:
+    kind = getattr(request, "endpoint_type", BROKERS)
+    if kind != BROKERS:
+        code = (
+            ErrorCode.mismatched_endpoint_type
+            if kind == CONTROLLERS
+            else ErrorCode.unsupported_endpoint_type
+        )
+        return {
+            "error_code": code,
+            "error_message": "This endpoint describes brokers only.",
+            "endpoint_type": BROKERS,
+        }
+    operations = request.include_cluster_authorized_operations
+    return {
+        "endpoint_type": BROKERS,
+        "cluster_id": broker.cluster_id,
+        "controller_id": broker.node_id,
+        "brokers": [{"broker_id": broker.node_id, "host": broker.host, "port": broker.port}],
+        "cluster_authorized_operations": CLUSTER_OPERATIONS if operations else NO_OPERATIONS,
+    }
+
+
+API = Api(60, "DescribeCluster", (0, 2), describe_cluster)

@@ -1,0 +1,203 @@
+"""The broker: puts the parts together, and nothing more.
+
+`async with Broker(data=…)` in Python, `headwater broker` on the command line (`main`). Handlers in `api/`
+get this object and reach everything through its attributes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
+from headwater.broker.clock import Clock, SystemClock
+from headwater.broker.connection import Connection
+from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.groups.coordinator import GroupCoordinator
+from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.offsets_topic import OffsetsTopic
+from headwater.broker.partition import Partition
+from headwater.broker.registry import load_apis
+from headwater.broker.settings import Settings
+from headwater.broker.topics import Topics
+from headwater.errors import HeadwaterError
+from headwater.log.config import LogConfig
+from headwater.log.files import Files, FileSystem
+from headwater.log.store import LogStore
+
+logger = logging.getLogger("headwater.broker")
+
+DISK_THREADS = 4
+STOP_SECONDS = 10.0
+
+
+class Broker:
+    """A Kafka-compatible broker in this process's event loop."""
+
+    def __init__(
+        self,
+        data: Path | str,
+        listen: str = "127.0.0.1:9092",
+        settings: Mapping[str, object] | None = None,
+        durability: str | None = None,
+        advertise: str | None = None,
+        *,
+        clock: Clock | None = None,
+        files: FileSystem | None = None,
+    ) -> None:
+        given = dict(settings or {})
+        if durability is not None:
+            given["durability"] = durability
+        self.settings = Settings(given)
+        self.data = Path(data).absolute()
+        self.clock: Clock = clock or SystemClock()
+        self.node_id: int = self.settings.get("node.id")
+        self.apis = load_apis()
+        self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
+        self.connections: set[Connection] = set()
+        self.stopping = False
+        self._listen = _address(listen)
+        self._advertise = _address(advertise) if advertise else None
+        self._files = files or Files()
+        self._server: asyncio.Server | None = None
+        self._requests_bytes = 0
+        self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Broker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Recover the logs, rebuild the state from them, then listen."""
+        self.executor = ThreadPoolExecutor(DISK_THREADS, "headwater-disk")
+        self.store = LogStore(self._files, self.data, self.clock.now_ms)
+        try:
+            self.store.open(self.node_id)
+            log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+            self._catalogue_partition = Partition(LOG_NAME, 0, log, self.executor)
+            self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
+            self._follow_configs()
+            self.topics = Topics(self.catalogue, self.store, self.settings, self.executor)
+            self.topics.open_all()
+            self.sessions = FetchSessions(
+                self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
+            )
+            self.offsets_topic = OffsetsTopic(
+                self.topics, self.catalogue, self.settings, self.clock.now_ms
+            )
+            self.groups = GroupCoordinator(self.settings, self.clock, self.offsets_topic)
+            self.groups.load(self.offsets_topic.replay())
+            await self._listen_on(*self._listen)
+        except BaseException:
+            self.store.unlock()
+            self.executor.shutdown(wait=False)
+            raise
+        self.groups.start()
+        self.housekeeping = Housekeeping(self)
+        self.housekeeping.start()
+
+    def _follow_configs(self) -> None:
+        for node, configs in self.catalogue.broker_configs.items():
+            self.settings.set_dynamic(node, configs)
+        self.catalogue.on_topic_configs = self.reconfigure
+        self.catalogue.on_broker_configs = self._broker_configs_changed
+
+    def _broker_configs_changed(self, node: str, configs: dict[str, str]) -> None:
+        self.settings.set_dynamic(node, configs)
+        for topic in self.catalogue.topics.values():
+            self.topics.reconfigure(topic)
+
+    def reconfigure(self, topic: Topic) -> None:
+        self.topics.reconfigure(topic)
+
+    async def _listen_on(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(self), host, port, backlog=512
+            )
+        except OSError as error:
+            raise HeadwaterError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}.",
+                hint="Choose another address with --listen; port 0 takes a free one.",
+            ) from error
+        bound = self._server.sockets[0].getsockname()
+        self.host, self.port = self._advertise or (host, bound[1])
+        self.bootstrap = f"{host if ':' not in host else f'[{host}]'}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """Answer what is in flight, flush everything, and leave no recovery to the next start."""
+        self.stopping = True
+        if self._server is not None:
+            self._server.close()
+        await self.housekeeping.stop()
+        self.groups.stopping()
+        deadline = self.clock.monotonic() + STOP_SECONDS
+        self.sessions.wake_all()
+        for connection in tuple(self.connections):
+            connection.drain()
+        while any(c.busy for c in self.connections) and self.clock.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in tuple(self.connections):
+            connection.close()
+        await self.groups.stop()
+        for partition in (*self.topics.partitions.values(), self._catalogue_partition):
+            await partition.close()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.executor, self.store.close)
+        self.executor.shutdown()
+
+    # ---- what handlers ask for -------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self.store.cluster_id
+
+    def partition(self, topic: str, number: int) -> Partition | None:
+        return self.topics.partitions.get((topic, number))
+
+    # ---- connections and their memory ------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        if len(self.connections) > self.settings.get("max.connections"):
+            connection.fail("max.connections are open")
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    @property
+    def overloaded(self) -> bool:
+        """Requests that are being worked on take more memory than they may."""
+        return self._requests_bytes > self._requests_bytes_max
+
+    def take(self, size: int) -> None:
+        self._requests_bytes += size
+
+    def release(self, size: int) -> None:
+        was = self.overloaded
+        self._requests_bytes -= size
+        if was and not self.overloaded:
+            for connection in self.connections:
+                connection.room()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise HeadwaterError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:9092.")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,136 @@
+"""Which topics there are, with their ids and configs: itself a log, and this a view of it.
+
+The folder `__headwater_catalogue-0` is an ordinary partition log of JSON records that only the broker
+sees. A change is appended, and takes effect once it is durable; so a crash at any byte leaves the
+catalogue as it was before the change or after it. At start the log is read from the beginning.
+
+    key                 value (none: the thing is gone)
+    topic/NAME          {"id": UUID, "partitions": N, "configs": {…}}
+    broker/NODE         {"configs": {…}}                  dynamic settings; NODE may be empty: all
+    producer-ids        {"next": N}                       ids below N may have been given out
+
+The record must be durable before anybody is told of the change, and before a folder is made or removed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.broker.partition import Partition
+from headwater.log.partition import PartitionLog
+from headwater.record import batch as batches
+from headwater.record import records
+
+LOG_NAME = "__headwater_catalogue"
+PRODUCER_ID_BLOCK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as clients know it."""
+
+    name: str
+    id: uuid.UUID
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+class Catalogue:
+    """The topics, the dynamic settings and the next producer id."""
+
+    def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.by_id: dict[uuid.UUID, Topic] = {}
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        self.on_topic_configs: Callable[[Topic], None] = lambda topic: None
+        self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
+        self._partition = partition
+        self._now_ms = now_ms
+        self._next_producer_id = 0
+        self._producer_ids_end = 0
+        for key, value in _replay(partition.log):
+            self._apply(key, value)
+        # Which ids of the last block were given out is not known: none of them is given again.
+        self._next_producer_id = self._producer_ids_end
+
+    # ---- changes: each is done when it is durable ------------------------------------------------
+
+    async def put_topic(self, topic: Topic) -> None:
+        """Create a topic, or change one."""
+        value = {
+            "id": str(topic.id),
+            "partitions": topic.partitions,
+            "configs": dict(topic.configs),
+        }
+        await self._write(f"topic/{topic.name}", value)
+
+    async def remove_topic(self, name: str) -> None:
+        await self._write(f"topic/{name}", None)
+
+    async def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace a topic's own configs, and tell its logs."""
+        await self.put_topic(replace(self.topics[name], configs=dict(configs)))
+        self.on_topic_configs(self.topics[name])
+
+    async def set_broker_configs(self, node: str, configs: Mapping[str, str]) -> None:
+        """Replace the dynamic settings of a node, or (empty name) of all."""
+        await self._write(f"broker/{node}", {"configs": dict(configs)} if configs else None)
+        self.on_broker_configs(node, dict(configs))
+
+    async def next_producer_id(self) -> int:
+        """An id that no producer has had before."""
+        while self._next_producer_id >= self._producer_ids_end:
+            end = self._producer_ids_end + PRODUCER_ID_BLOCK
+            await self._write("producer-ids", {"next": end})
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    async def _write(self, key: str, value: Mapping[str, Any] | None) -> None:
+        now_ms = self._now_ms()
+        text = None if value is None else json.dumps(value, separators=(",", ":")).encode()
+        data = records.build([records.Record(0, now_ms, key.encode(), text)])
+        header = batches.read_header(data)
+        offset = self._partition.append(data, header, now_ms)
+        await self._partition.durable(offset + 1)
+        self._apply(key, value)
+
+    # ---- the view ------------------------------------------------------------------------------
+
+    def _apply(self, key: str, value: Mapping[str, Any] | None) -> None:
+        kind, _, name = key.partition("/")
+        if kind == "topic":
+            known = self.topics.pop(name, None)
+            if known is not None:
+                del self.by_id[known.id]
+            if value is not None:
+                topic = Topic(name, uuid.UUID(value["id"]), value["partitions"], value["configs"])
+                self.topics[name] = topic
+                self.by_id[topic.id] = topic
+        elif kind == "broker":
+            self.broker_configs.pop(name, None)
+            if value is not None:
+                self.broker_configs[name] = dict(value["configs"])
+        elif kind == "producer-ids" and value is not None:
+            self._producer_ids_end = value["next"]
+
+
+def _replay(log: PartitionLog) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """Every record of the catalogue's log, in order."""
+    found: list[tuple[str, Mapping[str, Any] | None]] = []
+    offset = log.start_offset
+    while offset < log.durable_offset:
+        data = bytes(log.read(offset, 1 << 20) or b"")
+        for position, header in batches.scan(data):
+            for record in records.decode(data, position):
+                value = None if record.value is None else json.loads(record.value)
+                found.append(((record.key or b"").decode(), value))
+            offset = header.next_offset
+    return found

@@ -1,0 +1,260 @@
+"""One client's connection: frames in, answers out, in order.
+
+The server makes one for each socket. Bytes are read straight into one buffer that grows with the
+frame that is coming in (never on a client's word alone). A complete frame is decoded at once, so that
+the buffer is free again; a bounded number of decoded requests wait their turn:
+
+    bytes → frame → request → [inbox] → handler → [answers, in order] → socket
+
+Requests of one connection run one after the other, as Kafka does it, except that a Produce may start
+while earlier ones wait for the disk: that is what lets one client fill a group commit. Whatever is
+wrong with the bytes closes this connection, with the reason in the log, and harms nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, cast
+
+from headwater.broker import wire
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
+
+BUFFER_BYTES = 16 * 1024
+BUFFER_KEPT_BYTES = 2 * 1024 * 1024
+INBOX_MAX = 16
+_SIZE = struct.Struct(">i")
+
+
+class _Answer:
+    """A place in the order of answers."""
+
+    __slots__ = ("body", "done", "header", "size", "task")
+
+    def __init__(self, header: wire.Header, size: int) -> None:
+        self.header = header
+        self.size = size
+        self.done = False
+        self.body: Response | None = None
+        self.task: asyncio.Future[Any] | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one socket."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.client_host = ""
+        self.last_active = broker.clock.monotonic()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._start = 0
+        self._end = 0
+        self._inbox: deque[tuple[Api, wire.Header, Any, int]] = deque()
+        self._answers: deque[_Answer] = deque()
+        self._taken = 0
+        self._write_paused = False
+        self._read_paused = False
+        self._closing = False
+
+    # ---- the socket ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
+        peer = transport.get_extra_info("peername")
+        self.client_host = str(peer[0]) if peer else "unknown"
+        self.broker.connected(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._inbox.clear()
+        for answer in self._answers:
+            if answer.task is not None:
+                answer.task.cancel()
+        self._answers.clear()
+        self.broker.release(self._taken)
+        self._taken = 0
+        self.broker.disconnected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._start == self._end:
+            self._start = self._end = 0
+        if self._end == len(self._buffer):
+            self._make_room()
+        return memoryview(self._buffer)[self._end :]
+
+    def _make_room(self) -> None:
+        """Move what is unread to the front of a buffer that is large enough for more."""
+        unread = self._end - self._start
+        size = len(self._buffer)
+        if unread > size // 2:
+            wanted = _SIZE.unpack_from(self._buffer, self._start)[0] + 4 if unread >= 4 else 0
+            size = min(size * 4, max(wanted, size * 2))
+        fresh = bytearray(size)
+        fresh[:unread] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer, self._start, self._end = fresh, 0, unread
+
+    def buffer_updated(self, count: int) -> None:
+        self._end += count
+        self.last_active = self.broker.clock.monotonic()
+        try:
+            self._take_frames()
+        except wire.WireError as error:
+            self.fail(str(error))
+
+    def _take_frames(self) -> None:
+        view = memoryview(self._buffer)
+        try:
+            while self._end - self._start >= 4 and not self._closing:
+                (size,) = _SIZE.unpack_from(view, self._start)
+                if not 8 <= size <= self.broker.request_bytes_max:
+                    raise wire.WireError(
+                        f"a request of {size} bytes (socket.request.max.bytes is "
+                        f"{self.broker.request_bytes_max})"
+                    )
+                first, end = self._start + 4, self._start + 4 + size
+                if end > self._end:
+                    break
+                self._receive(view[first:end])
+                self._start = end
+        finally:
+            view.release()
+        if self._start == self._end and len(self._buffer) > BUFFER_KEPT_BYTES:
+            self._buffer, self._start, self._end = bytearray(BUFFER_BYTES), 0, 0
+        self._pump()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._pump()
+
+    def fail(self, reason: str) -> None:
+        """Close this connection because of what it sent."""
+        logger.warning("closing the connection of %s: %s", self.client_host, reason)
+        self.close()
+
+    def close(self) -> None:
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def drain(self) -> None:
+        """The broker stops: take no new requests, answer those that have begun."""
+        self._inbox.clear()
+        if self._transport is not None and not self._closing:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def room(self) -> None:
+        """There is memory again: read on if this was why reading stopped."""
+        self._balance_reading()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is still to be answered."""
+        return bool(self._answers or self._inbox)
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    def _receive(self, frame: memoryview) -> None:
+        header = wire.read_header(frame)
+        api = self.broker.apis.get(header.api_key)
+        if api is None:
+            raise wire.WireError(f"API {header.api_key} is not known (version {header.api_version})")
+        if not api.supports(header.api_version):
+            if header.api_key != wire.API_VERSIONS:
+                raise wire.WireError(f"{api.name} version {header.api_version} is not supported")
+            header = header._replace(api_version=-1)  # answered in version 0: KIP-511
+            request = None
+        else:
+            request = wire.decode(frame, header)
+        self._inbox.append((api, header, request, len(frame)))
+        self._taken += len(frame)
+        self.broker.take(len(frame))
+
+    def _pump(self) -> None:
+        """Start what may start, then read on or stop reading."""
+        while self._inbox and not self._write_paused and not self._closing:
+            api = self._inbox[0][0]
+            if self._answers and not (api.pipelined and self._answers[-1].header.api_key == api.key):
+                break
+            self._run(*self._inbox.popleft())
+        self._balance_reading()
+
+    def _balance_reading(self) -> None:
+        """Read on only while there is room for what comes: here and in the broker as a whole."""
+        transport = self._transport
+        if transport is None or self._closing or self.broker.stopping:
+            return
+        full = len(self._inbox) + len(self._answers) >= INBOX_MAX or (
+            self.broker.overloaded and self._taken > 0
+        )
+        if full and not self._read_paused:
+            self._read_paused = True
+            transport.pause_reading()
+        elif not full and self._read_paused:
+            self._read_paused = False
+            transport.resume_reading()
+
+    def _run(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
+        context = Context(header.api_version, header.client_id, self.client_host, self)
+        answer = _Answer(header, size)
+        self._answers.append(answer)
+        try:
+            result = api.handle(self.broker, request, context)
+        except Exception:
+            logger.exception("%s version %d failed", api.name, header.api_version)
+            self.fail("an error of ours in answering it; please report the traceback above")
+            return
+        if result is None or isinstance(result, dict):
+            self._answered(answer, result)
+            return
+        assert isinstance(result, Awaitable)
+        answer.task = asyncio.ensure_future(result)
+        answer.task.add_done_callback(lambda task: self._finished(api, answer, task))
+
+    def _finished(self, api: Api, answer: _Answer, task: asyncio.Future[Any]) -> None:
+        if task.cancelled() or self._closing:
+            if not task.cancelled():
+                task.exception()
+            return
+        error = task.exception()
+        if error is not None:
+            logger.error(
+                "%s version %d failed", api.name, answer.header.api_version, exc_info=error
+            )
+            self.fail("an error of ours in answering it; please report the traceback above")
+            return
+        self._answered(answer, task.result())
+        self._pump()
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def _answered(self, answer: _Answer, body: Response | None) -> None:
+        answer.done, answer.body = True, body
+        while self._answers and self._answers[0].done:
+            self._send(self._answers.popleft())
+
+    def _send(self, answer: _Answer) -> None:
+        self._taken -= answer.size
+        self.broker.release(answer.size)
+        if answer.body is None or self._closing or self._transport is None:
+            return
+        header = answer.header
+        chunks = wire.encode(
+            header.api_key, max(header.api_version, 0), header.correlation_id, answer.body
+        )
+        if len(chunks) == 1:
+            self._transport.write(chunks[0])  # type: ignore[arg-type]
+        else:
+            self._transport.writelines(chunks)  # type: ignore[arg-type]

@@ -1,0 +1,150 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer reads.
+
+Fetch asks here which partitions a request is about, and which of the answers have changed. A session
+belongs to whoever knows its id; its epoch counts requests, so that a lost answer is noticed. There are
+at most `max.incremental.fetch.session.cache.slots`; a new one takes the place of one that has been
+silent for two minutes, or else the client goes on with full requests.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.clock import Clock
+
+EPOCH_INITIAL, EPOCH_FINAL = 0, -1
+EVICT_SECONDS = 120.0
+
+Key = tuple[object, int]
+"""(topic name or id, partition)."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One partition as a consumer wants it."""
+
+    topic: Any
+    """Name or id, as the client gave it."""
+    partition: int
+    fetch_offset: int
+    size_max: int
+    leader_epoch: int
+    last_fetched_epoch: int
+    told: tuple[int, ...] | None = None
+    """High watermark, start and stable offset of the last answer, to leave out what did not change."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A consumer's partitions, in the order in which they are served."""
+
+    id: int
+    epoch: int
+    by_id: bool
+    used: float
+    asked: dict[Key, Asked] = field(default_factory=dict)
+
+
+class FetchSessions:
+    """All sessions, and the fetches that wait."""
+
+    def __init__(self, slots: int, clock: Clock) -> None:
+        self._sessions: dict[int, Session] = {}
+        self._slots = slots
+        self._clock = clock
+        self.waiting: set[Callable[[], None]] = set()
+        """Fetches that wait for data; called when the broker stops."""
+
+    def wake_all(self) -> None:
+        for wake in tuple(self.waiting):
+            wake()
+
+    def resume(self, request: Any, by_id: bool) -> tuple[Session | None, list[Asked], ErrorCode]:
+        """The session (if any) and the partitions that this request is about."""
+        asked = {
+            (item.topic, item.partition): item for item in _asked(request, by_id)
+        }
+        session_id = getattr(request, "session_id", 0)
+        epoch = getattr(request, "session_epoch", EPOCH_FINAL)
+        if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+            if session_id:
+                self._sessions.pop(session_id, None)
+            session = self._create(asked, by_id) if epoch == EPOCH_INITIAL else None
+            return session, list(asked.values()), ErrorCode.none
+        known = self._sessions.get(session_id)
+        if known is None:
+            return None, [], ErrorCode.fetch_session_id_not_found
+        if known.epoch != epoch:
+            return None, [], ErrorCode.invalid_fetch_session_epoch
+        if known.by_id != by_id:
+            return None, [], ErrorCode.fetch_session_topic_id_error
+        self._update(known, asked, request, by_id)
+        return known, list(known.asked.values()), ErrorCode.none
+
+    def _create(self, asked: dict[Key, Asked], by_id: bool) -> Session | None:
+        if not asked or not self._make_room():
+            return None
+        number = 0
+        while number == 0 or number in self._sessions:
+            number = random.randint(1, 2**31 - 1)
+        session = Session(number, 1, by_id, self._clock.monotonic(), asked)
+        self._sessions[number] = session
+        return session
+
+    def _make_room(self) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = min(self._sessions.values(), key=lambda session: session.used, default=None)
+        if oldest is None or self._clock.monotonic() - oldest.used < EVICT_SECONDS:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+    def _update(self, session: Session, asked: dict[Key, Asked], request: Any, by_id: bool) -> None:
+        session.epoch = session.epoch + 1 if session.epoch < 2**31 - 1 else 1
+        session.used = self._clock.monotonic()
+        for forgotten in request.forgotten_topics_data:
+            topic = forgotten.topic_id if by_id else forgotten.topic
+            for partition in forgotten.partitions:
+                session.asked.pop((topic, partition), None)
+        for key, item in asked.items():
+            before = session.asked.get(key)
+            if before is not None:
+                item.told = before.told
+            session.asked[key] = item
+
+    @staticmethod
+    def changed(session: Session, rows: list[tuple[Asked, dict[str, Any]]]) -> list[tuple[Asked, dict[str, Any]]]:
+        """The rows that an incremental answer must carry; those with data move to the end."""
+        out = []
+        for asked, row in rows:
+            told = (row["high_watermark"], row["log_start_offset"], row["last_stable_offset"])
+            has_data = bool(row["records"])
+            if has_data or row.get("error_code") or told != asked.told or "diverging_epoch" in row:
+                out.append((asked, row))
+            asked.told = None if row.get("error_code") else told
+            if has_data:
+                key = (asked.topic, asked.partition)
+                if key in session.asked:
+                    session.asked[key] = session.asked.pop(key)
+        return out
+
+
+def _asked(request: Any, by_id: bool) -> list[Asked]:
+    return [
+        Asked(
+            topic.topic_id if by_id else topic.topic,
+            part.partition,
+            part.fetch_offset,
+            part.partition_max_bytes,
+            getattr(part, "current_leader_epoch", -1),
+            getattr(part, "last_fetched_epoch", -1),
+        )
+        for topic in request.topics
+        for part in topic.partitions
+    ]

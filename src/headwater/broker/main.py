@@ -1,0 +1,59 @@
+"""Running a broker as a process: event loop, signals, the ready line. `headwater broker` comes here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from headwater.errors import HeadwaterError
+
+
+def run(
+    data: Path | str,
+    listen: str = "127.0.0.1:9092",
+    advertise: str | None = None,
+    durability: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    log_level: str = "info",
+) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code."""
+    logging.basicConfig(
+        level=log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    # kio offers test strategies if hypothesis can be imported; a broker has no use for them, and
+    # where the package is installed they would cost a tenth of a second and 10 MB.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    from headwater.broker.broker import Broker
+
+    broker = Broker(data, listen, settings, durability, advertise)
+    try:
+        import uvloop
+    except ImportError:  # not to be had on this platform
+        asyncio.run(_serve(broker))
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(broker))
+    return 0
+
+
+async def _serve(broker) -> None:  # type: ignore[no-untyped-def]
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        async with broker:
+            print(f"headwater: ready at {broker.bootstrap}, data in {broker.data}", flush=True)
+            await stopped.wait()
+    except OSError as error:
+        raise HeadwaterError(
+            f"the data folder {broker.data} cannot be used: {error.strerror or error}.",
+            hint="Choose a folder that you may write to with --data.",
+        ) from error
+    print("headwater: stopped, everything is on disk", flush=True)

@@ -1,0 +1,185 @@
+"""A partition as the broker sees it: the log, its group commit, and those who wait for it.
+
+One event loop owns it. Handlers call `append` and `read`; nothing else changes the log. While one
+commit is at the disk, whatever is appended gathers for the next: the busier the disk, the larger the
+commits. Failing to write is final for the records concerned (they are refused, the log goes back to
+what is durable); failing to sync is final for the partition, because the operating system may have
+dropped the pages it could not write: it is fenced until the next start has read the disk again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
+from headwater.log.recovery import open_partition
+from headwater.record.batch import BatchHeader
+
+logger = logging.getLogger("headwater.broker")
+
+Done = Callable[[Exception | None], None]
+
+
+class Watcher(Protocol):
+    """Someone who wants to know that there is more to read."""
+
+    def grew(self, size: int) -> None: ...
+
+
+class Partition:
+    """The one owner of a `PartitionLog`."""
+
+    __slots__ = (
+        "_committing",
+        "_executor",
+        "_failed",
+        "_loop",
+        "_reported",
+        "_waiting",
+        "cold_reads",
+        "log",
+        "number",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(self, topic: str, number: int, log: PartitionLog, executor: Executor) -> None:
+        self.topic = topic
+        self.number = number
+        self.log = log
+        self.watchers: set[Watcher] = set()
+        self.cold_reads = 0
+        """Reads under way in other threads; segments stay open as long as there are any."""
+        self._executor = executor
+        self._loop = asyncio.get_running_loop()
+        self._committing: asyncio.Future[None] | None = None
+        self._waiting: deque[tuple[int, Done]] = deque()
+        self._failed: Exception | None = None
+        self._reported: set[str] = set()
+
+    @property
+    def failed(self) -> Exception | None:
+        """Why this partition takes no more writes, if so."""
+        return self._failed
+
+    def append(self, data: Buffer, header: BatchHeader, now_ms: int) -> int:
+        """Stage a batch and see that it gets to disk; returns its first offset."""
+        if self._failed is not None:
+            raise StorageFailed(f"{self.topic}-{self.number}: {self._failed}")
+        offset = self.log.stage(data, header, now_ms)
+        if self._committing is None:
+            self._commit()
+        return offset
+
+    def when_durable(self, next_offset: int, done: Done) -> None:
+        """Call `done` once everything before `next_offset` is durable, or with why it will not be."""
+        if next_offset <= self.log.durable_offset:
+            done(None)
+        elif self._failed is not None:
+            done(self._failed)
+        else:
+            self._waiting.append((next_offset, done))
+
+    async def durable(self, next_offset: int) -> None:
+        """Return once everything before `next_offset` is durable. Raises StorageFailed."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: Exception | None) -> None:
+            if waiter.done():
+                return
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(StorageFailed(str(error)))
+
+        self.when_durable(next_offset, done)
+        await waiter
+
+    def _commit(self) -> None:
+        commit = self.log.take()
+        if commit is None:
+            return
+        self._committing = self._loop.run_in_executor(self._executor, commit.run)
+        self._committing.add_done_callback(lambda future: self._committed(commit, future))
+
+    def _committed(self, commit: Commit, future: asyncio.Future[None]) -> None:
+        self._committing = None
+        error = future.exception()
+        if error is not None:
+            self._write_failed(error)
+            return
+        before = self.log.durable_offset
+        self.log.finish(commit)
+        self._commit()
+        reached = self.log.durable_offset
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= reached:
+            waiting.popleft()[1](None)
+        if reached > before and self.watchers:
+            size = sum(len(b) for _, _, buffers in commit.writes for b in buffers)  # type: ignore[arg-type]
+            for watcher in tuple(self.watchers):
+                watcher.grew(size)
+
+    def _write_failed(self, error: BaseException) -> None:
+        """Refuse everything that is not durable, and go back to what is."""
+        logger.error(
+            "%s-%d: writing failed (%s); what was not acknowledged is refused. "
+            "Free or mend the disk.",
+            self.topic,
+            self.number,
+            error,
+        )
+        failure = StorageFailed(str(error))
+        waiting, self._waiting = self._waiting, deque()
+        log = self.log
+        log.abandon()
+        try:
+            if isinstance(error, SyncFailed):
+                raise error
+            self.log, _ = open_partition(
+                log.files,
+                log.directory,
+                log.config,
+                0,
+                recovery_point=log.durable_offset,
+                start_offset=log.start_offset,
+                cut_at=log.durable_offset,
+            )
+            self.log.cleaned_offset = log.cleaned_offset
+        except (OSError, SyncFailed) as worse:
+            self._failed = worse
+            logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
+        for _, done in waiting:
+            done(failure)
+
+    def report_damage(self, error: Exception) -> None:
+        """Say it once for each place, however often it is read."""
+        if str(error) not in self._reported and len(self._reported) < 1000:
+            self._reported.add(str(error))
+            logger.error("%s-%d: %s", self.topic, self.number, error)
+
+    async def settle(self) -> None:
+        """Return when nothing is on its way to the disk."""
+        while self._committing is not None:
+            await asyncio.wait([self._committing])
+
+    async def close(self) -> None:
+        """Everything staged is written; then no more appends."""
+        await self.settle()
+        self.refuse(StorageFailed("the partition is closed"))
+
+    def refuse(self, why: Exception) -> None:
+        """No more appends, and nobody waits any longer: deleted, or the broker stops."""
+        self._failed = why
+        waiting, self._waiting = self._waiting, deque()
+        for _, done in waiting:
+            done(why)
+        for watcher in tuple(self.watchers):
+            watcher.grew(0)
