@@ -111,6 +111,7 @@ def _print_stacks(folded: str) -> None:
         own[frames[-1]] += int(times)
         below.update(dict.fromkeys({_function(each) for each in frames}, int(times)))
     total = sum(own.values()) or 1
+    below = Counter({name: count for name, count in below.items() if count < total})
     for title, counts in (("own time, by line", own), ("with callees, by function", below)):
         print(f"\n{title} ({total} samples)")
         for name, count in counts.most_common(_TOP):

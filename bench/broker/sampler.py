@@ -35,7 +35,7 @@ def _reset(_: int, __: FrameType | None) -> None:
 def _name(entry: tuple[str, str, int]) -> str:
     filename, function, line = entry
     path = Path(filename)
-    return f"{path.parent.name}/{path.name}:{line} {function}"
+    return f"{path.parent.name}/{path.name}".replace(" ", "_") + f":{line} {function}"
 
 
 def main() -> int:
