@@ -1,4 +1,4 @@
-"""Two nodes that answer the config APIs: headwater's handlers, and a real Apache Kafka.
+"""Two brokers that answer the config APIs: headwater, and a real Apache Kafka.
 
 A test that takes `node` runs against both and must find the same; `ours` is headwater alone. Every
 request travels as bytes in the version it names, so the wire forms are tested along the way.
@@ -7,6 +7,7 @@ request travels as bytes in the version it names, so the wire forms are tested a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import socket
@@ -14,8 +15,11 @@ import struct
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,48 +27,65 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from headwater.broker import wire
-from headwater.broker.api import (
-    k32_describe_configs,
-    k33_alter_configs,
-    k44_incremental_alter_configs,
-)
-from headwater.broker.catalogue import Topic
-from headwater.broker.registry import Context
-from headwater.broker.settings import Settings
+from headwater.broker.broker import Broker
 from headwater.testing.apache_kafka import MissingServer, apache_kafka
-
-HANDLERS = {
-    api.key: api
-    for api in (k32_describe_configs.API, k33_alter_configs.API, k44_incremental_alter_configs.API)
-}
 
 
 class Node:
-    """Something that answers requests; subclasses carry the bytes."""
+    """A connection to a broker, with words for the config APIs."""
 
-    def exchange(self, frame: bytes) -> bytes:
-        raise NotImplementedError
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._answers = self._socket.makefile("rb")
 
-    def create_topic(self, name: str, configs: Mapping[str, str]) -> None:
-        raise NotImplementedError
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
 
     def ask(self, key: int, version: int, **fields: Any) -> Any:
+        self.send(key, version, **fields)
+        return self.receive(key, version)
+
+    def send(self, key: int, version: int, **fields: Any) -> None:
         request: Any = load_request_schema(key, version)
-        response: Any = load_response_schema(key, version)
         out = io.BytesIO()
         out.write(struct.pack(">hhih", key, version, 7, 4) + b"test")
         out.write(b"\0" if request.__flexible__ else b"")
         entity_writer(request)(out, request(**fields))
-        answer = self.exchange(out.getvalue())
+        self._socket.sendall(struct.pack(">i", out.tell()) + out.getvalue())
+
+    def receive(self, key: int, version: int) -> Any:
+        response: Any = load_response_schema(key, version)
+        (size,) = struct.unpack(">i", self._answers.read(4))
+        answer = self._answers.read(size)
         start = 5 if response.__flexible__ else 4
-        entity, size = entity_reader(response)(memoryview(answer), start)
-        assert start + size == len(answer), "bytes follow the answer"
+        entity, used = entity_reader(response)(memoryview(answer), start)
+        assert start + used == size, "bytes follow the answer"
         return entity
 
     def topic(self, **configs: str) -> str:
         """A new topic; `_` in a config's name is a dot."""
         name = f"t-{uuid.uuid4().hex[:12]}"
-        self.create_topic(name, {key.replace("_", "."): value for key, value in configs.items()})
+        topic, config = (
+            _entity(19, 7, each) for each in ("CreatableTopic", "CreatableTopicConfig")
+        )
+        wanted = topic(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=tuple(
+                config(name=key.replace("_", "."), value=value) for key, value in configs.items()
+            ),
+        )
+        fields = {"timeout": timedelta(seconds=9), "validate_only": False}
+        answer = self.ask(19, 7, topics=(wanted,), **fields)
+        assert answer.topics[0].error_code == 0, answer
+        deadline = time.monotonic() + 10
+        while self.describe(2, name).error_code != 0:
+            assert time.monotonic() < deadline
         return name
 
     def describe(
@@ -140,79 +161,30 @@ def _outcome(answer: Any, kind: int, name: str) -> tuple[int, str | None]:
     return int(response.error_code), response.error_message
 
 
-class HandlersOnly(Node):
-    """headwater's three handlers over a catalogue in memory: no sockets, no disk."""
+@contextlib.contextmanager
+def headwater(data: Path, settings: Mapping[str, object] | None = None) -> Iterator[Node]:
+    """A broker in a thread of this process, so that its loggers are ours too."""
+    started: Future[tuple[str, Callable[[], object]]] = Future()
 
-    node_id = 1
+    async def serve() -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        async with Broker(data, "127.0.0.1:0", settings) as broker:
+            started.set_result((broker.bootstrap, lambda: loop.call_soon_threadsafe(stopped.set)))
+            await stopped.wait()
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.catalogue = self
-        self.topics: dict[str, Topic] = {}
-        self.broker_configs: dict[str, dict[str, str]] = {}
-
-    async def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
-        await asyncio.sleep(0)  # the disk: others get their turn
-        topic = self.topics[name]
-        self.topics[name] = Topic(name, topic.id, topic.partitions, dict(configs))
-
-    async def set_broker_configs(self, node: str, configs: Mapping[str, str]) -> None:
-        await asyncio.sleep(0)
-        self.broker_configs[node] = dict(configs)
-        self.settings.set_dynamic(node, configs)
-
-    def create_topic(self, name: str, configs: Mapping[str, str]) -> None:
-        self.topics[name] = Topic(name, uuid.uuid4(), 1, dict(configs))
-
-    def exchange(self, frame: bytes) -> bytes:
-        return asyncio.run(self.answer(frame))
-
-    async def answer(self, frame: bytes) -> bytes:
-        header = wire.read_header(frame)
-        api = HANDLERS[header.api_key]
-        assert api.supports(header.api_version)
-        context = Context(header.api_version, header.client_id, "127.0.0.1")
-        body: Any = api.handle(self, wire.decode(frame, header), context)  # type: ignore[arg-type]
-        if asyncio.iscoroutine(body):
-            body = await body
-        answer = wire.encode(header.api_key, header.api_version, header.correlation_id, body)
-        return b"".join(answer)[4:]
-
-
-class ApacheKafka(Node):
-    """A real broker behind a socket."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
-        self._answers = self._socket.makefile("rb")
-
-    def close(self) -> None:
-        self._answers.close()
-        self._socket.close()
-
-    def exchange(self, frame: bytes) -> bytes:
-        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
-        (size,) = struct.unpack(">i", self._answers.read(4))
-        return self._answers.read(size)
-
-    def create_topic(self, name: str, configs: Mapping[str, str]) -> None:
-        topic, config = (
-            _entity(19, 7, each) for each in ("CreatableTopic", "CreatableTopicConfig")
-        )
-        wanted = topic(
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            assignments=(),
-            configs=tuple(config(name=key, value=value) for key, value in configs.items()),
-        )
-        fields = {"timeout": timedelta(seconds=9), "validate_only": False}
-        answer = self.ask(19, 7, topics=(wanted,), **fields)
-        assert answer.topics[0].error_code == 0, answer
-        deadline = time.monotonic() + 10
-        while self.describe(2, name).error_code != 0:
-            assert time.monotonic() < deadline
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(asyncio.run, serve())
+        wait([started, running], return_when=FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        bootstrap, stop = started.result()
+        try:
+            with contextlib.closing(Node(bootstrap)) as node:
+                yield node
+        finally:
+            stop()
+            running.result()
 
 
 @pytest.fixture(autouse=True)
@@ -221,8 +193,15 @@ def _strict_wire(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ours() -> HandlersOnly:
-    return HandlersOnly(Settings())
+def ours(tmp_path: Path) -> Iterator[Node]:
+    with headwater(tmp_path) as node:
+        yield node
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., AbstractContextManager[Node]]:
+    """Start a headwater with these settings; again and again on the same data."""
+    return lambda settings=None: headwater(tmp_path, settings)
 
 
 @pytest.fixture(scope="session")
@@ -241,8 +220,8 @@ def _kafka_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-def kafka(_kafka_server: str) -> Iterator[ApacheKafka]:
-    node = ApacheKafka(_kafka_server)
+def kafka(_kafka_server: str) -> Iterator[Node]:
+    node = Node(_kafka_server)
     yield node
     node.close()
 

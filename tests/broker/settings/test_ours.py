@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
+import contextlib
 import logging
-import struct
 
 import pytest
-from kio.schema.incremental_alter_configs.v1.request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from kio.serial import entity_writer
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
-from headwater.broker.settings import Kind, Settings, Source
-from headwater.broker.settings.definitions import BadValue, Definition, one_of, parse
+from headwater.broker.settings import BadValue, Definition, Kind, Source
+from headwater.broker.settings.definitions import one_of, parse
 from headwater.broker.settings.describe import Entry
 from headwater.broker.settings.values import Synonym
 
@@ -53,35 +46,47 @@ def test_durability_can_be_chosen_topic_by_topic_while_running(ours):
     ours.shows(TOPIC, topic, "durability", "disk", Source.TOPIC)
 
 
-def test_what_the_broker_was_started_with_is_shown_as_such(ours):
-    ours.settings = Settings({"num.partitions": "3", "log.segment.bytes": "2000000"})
+def test_what_the_broker_was_started_with_is_shown_as_such(start):
     below = [("log.segment.bytes", "2000000", 4), ("log.segment.bytes", "1073741824", 5)]
-    assert ours.shows(TOPIC, ours.topic(), "segment.bytes", "2000000", Source.STATIC) == below
-    assert ours.shows(BROKER, "1", "num.partitions", "3", Source.STATIC)[0][1] == "3"
+    with start({"num.partitions": "3", "log.segment.bytes": "2000000"}) as node:
+        assert node.shows(TOPIC, node.topic(), "segment.bytes", "2000000", Source.STATIC) == below
+        assert node.shows(BROKER, "1", "num.partitions", "3", Source.STATIC)[0][1] == "3"
 
 
-def test_two_changes_at_the_same_time_are_both_kept(ours):
-    """Each appends to the same list, and the disk lets the other in between."""
-    topic = ours.topic(cleanup_policy="")
+def test_what_was_set_while_running_survives_a_restart(start):
+    with start() as node:
+        topic = node.topic(segment_ms="5000")
+        assert node.incremental(TOPIC, topic, ("retention.ms", SET, "77")) == OK
+        assert node.incremental(BROKER, "1", ("max.connections", SET, "500")) == OK
+        assert node.incremental(BROKER, "", ("message.max.bytes", SET, "2000")) == OK
+        assert node.incremental(BROKER, "", ("log.roll.ms", SET, "5")) == OK
+        assert node.incremental(BROKER, "", ("log.roll.ms", DELETE, None)) == OK
+    with start() as node:
+        node.shows(TOPIC, topic, "segment.ms", "5000", Source.TOPIC)
+        node.shows(TOPIC, topic, "retention.ms", "77", Source.TOPIC)
+        node.shows(TOPIC, topic, "max.message.bytes", "2000", Source.DYNAMIC_DEFAULT)
+        node.shows(BROKER, "1", "max.connections", "500", Source.DYNAMIC_BROKER)
+        node.shows(BROKER, "1", "log.roll.ms", None, Source.DEFAULT)
 
-    def frame(policy: str) -> bytes:
-        change = AlterableConfig(name="cleanup.policy", config_operation=APPEND, value=policy)
-        request = IncrementalAlterConfigsRequest(
-            resources=(
-                AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=(change,)),
-            ),
-            validate_only=False,
-        )
-        out = io.BytesIO(struct.pack(">hhih", 44, 1, 7, 0) + b"\0")
-        out.seek(0, io.SEEK_END)
-        entity_writer(IncrementalAlterConfigsRequest)(out, request)
-        return out.getvalue()
 
-    async def both() -> None:
-        await asyncio.gather(*(ours.answer(frame(each)) for each in ("compact", "delete")))
-
-    asyncio.run(both())
-    assert ours.topics[topic].configs == {"cleanup.policy": "compact,delete"}
+def test_changes_at_the_same_time_are_all_kept(start):
+    """Each changes another config of one topic, and all are read before the first is on disk."""
+    names = ["segment.ms", "retention.ms", "flush.ms", "delete.retention.ms", "min.insync.replicas"]
+    with start() as first, contextlib.ExitStack() as others:
+        topic = first.topic()
+        nodes = [
+            others.enter_context(contextlib.closing(type(first)(first.bootstrap))) for _ in names
+        ]
+        for node, name in zip(nodes, names, strict=True):
+            change = AlterableConfig(name=name, config_operation=SET, value="77")
+            resource = AlterConfigsResource(
+                resource_type=TOPIC, resource_name=topic, configs=(change,)
+            )
+            node.send(44, 1, resources=(resource,), validate_only=False)
+        for node in nodes:
+            assert node.receive(44, 1).responses[0].error_code == 0
+        for name in names:
+            first.shows(TOPIC, topic, name, "77", Source.TOPIC)
 
 
 def test_the_levels_of_headwaters_loggers_are_shown_and_changed(ours):
