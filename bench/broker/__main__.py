@@ -35,7 +35,7 @@ def main() -> int:
     scratch.mkdir(exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix="bench-", dir=scratch) as home:
-            _run(_plan(arguments, Path(home)), arguments.only or NAMES, arguments.json)
+            _run(arguments, _plan(arguments, Path(home)), arguments.only or NAMES)
     except (MissingServer, CannotRun, KafkaStartError, Refused) as error:
         print(f"bench: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 2
@@ -76,7 +76,7 @@ def _plan(arguments: argparse.Namespace, home: Path) -> Plan:
     return plan
 
 
-def _run(plan: Plan, names: tuple[str, ...], path: Path) -> None:
+def _run(arguments: argparse.Namespace, plan: Plan, names: tuple[str, ...]) -> None:
     if shutil.which("java") is None:
         raise CannotRun("`java` is not installed: sudo apt-get install openjdk-17-jre-headless")
     kafka_jars()
@@ -90,9 +90,9 @@ def _run(plan: Plan, names: tuple[str, ...], path: Path) -> None:
         _side_by_side(plan, names, results)
     if "growth" in names:
         growth.measure(plan, results)
-    report.show(about, results)
-    report.save(path, about, plan, results)
-    print(f"figures: {os.path.relpath(path)}")
+    report.show(about, results, arguments.quick)
+    report.save(arguments.json, about, plan, results)
+    print(f"figures: {os.path.relpath(arguments.json)}")
 
 
 def _side_by_side(plan: Plan, names: tuple[str, ...], results: Results) -> None:

@@ -21,7 +21,7 @@ from bench.broker.results import Results
 from bench.broker.start import first_ack
 
 _TOPIC = "growth"
-_WINDOWS = 3
+_WINDOWS = 5
 
 
 def measure(plan: Plan, results: Results) -> None:

@@ -29,7 +29,7 @@ class Plan:
     starts: int = 5
     small_log_mb: int = 50
     large_log_mb: int = 3_000
-    window_mb: int = 200
+    window_mb: int = 300
     growth_everywhere: bool = True
     page_cache_mb: int = 6_000
 
@@ -44,13 +44,13 @@ def quick(home: Path) -> Plan:
         batch_sizes=(16_384,),
         confluent_records=(200_000, 60_000),
         java_rounds=1,
-        java_records=(400_000, 100_000),
+        java_records=(300_000, 100_000),
         java_sizes=(100,),
         latency_records=1_500,
         latency_rounds=1,
         starts=3,
         large_log_mb=400,
-        window_mb=50,
+        window_mb=100,
         growth_everywhere=False,
         page_cache_mb=1_500,
     )

@@ -21,8 +21,10 @@ _COLOURS = {"met": "green", "level": "yellow", "missed": "red", "": ""}
 Machine = dict[str, str | float]
 
 
-def show(machine: Machine, results: Results) -> None:
+def show(machine: Machine, results: Results, quick: bool) -> None:
     print("\n" + "\n".join(_about(machine, results)))
+    if quick:
+        print("A quick run: Kafka's JVM has hardly warmed up, so its CPU figures are too high.")
     for comparison in COMPARISONS:
         found = rows(results, comparison)
         if not found:

@@ -207,4 +207,5 @@ def _busy(results: Results, scenario: str, contestant: Contestant) -> str:
         return f"broker ({cores['broker']:.1f} cores)"
     if cores["idle"] < 0.2:
         return "all cores busy" + (" with others" if cores["other"] > 0.5 else "")
-    return "disk" if scenario.startswith(("produce", "append")) else "round trips"
+    waits_for_disk = contestant.durability == "disk" and not scenario.startswith("fetch")
+    return "disk" if waits_for_disk else "round trips"
