@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kio.schema.errors import ErrorCode
+
 from headwater.broker.groups.syncing import SyncRequest
 from headwater.broker.registry import Api, Context
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    if context.api_version >= 5 and None in (request.protocol_type, request.protocol_name):
+        return {"error_code": ErrorCode.inconsistent_group_protocol}
     synced = await broker.groups.sync(
         request.group_id,
         SyncRequest(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     results = [
         {"group_id": group_id, "error_code": await broker.groups.removal.delete_group(group_id)}
-        for group_id in request.groups_names
+        for group_id in dict.fromkeys(request.groups_names)
     ]
     return {"results": results}
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    if not request.group_id:
+        return {"error_code": ErrorCode.invalid_group_id}
     answers: dict[tuple[str, int], ErrorCode] = {
         (topic.name, partition.partition_index): ErrorCode.unknown_topic_or_partition
         for topic in request.topics
