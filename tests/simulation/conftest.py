@@ -1,0 +1,18 @@
+"""The log's intervals of megabytes, brought down to the size of a simulation."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def small_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"SAVE_INDEX_BYTES": 700, "SNAPSHOT_BYTES": 1500}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("headwater.log."):
+            for constant in small.keys() & vars(module).keys():
+                monkeypatch.setattr(module, constant, small[constant])
+    logging.getLogger("headwater.log").setLevel(logging.CRITICAL)

@@ -1,0 +1,21 @@
+"""Whatever happens to the disk, what was acknowledged is there, in order, with the same offsets."""
+
+from __future__ import annotations
+
+from . import plan
+
+
+def test_acknowledged_records_survive_any_crash() -> None:
+    plan.check(1_000, 300, plan.ORDINARY | plan.CRASHES, "disk")
+
+
+def test_acknowledged_records_survive_a_failing_disk() -> None:
+    plan.check(2_000, 300, plan.ORDINARY | plan.CRASHES | plan.FAILURES, "disk")
+
+
+def test_with_durability_os_a_kill_loses_nothing() -> None:
+    plan.check(3_000, 150, plan.ORDINARY | {"kill": 4}, "os")
+
+
+def test_with_durability_os_a_power_cut_leaves_a_prefix() -> None:
+    plan.check(4_000, 150, plan.ORDINARY | plan.CRASHES, "os")
