@@ -28,7 +28,8 @@ def test_without_a_terminal_the_output_is_plain_lines(headwater):
     ran = headwater("demo", "--records", "2000")
     assert ran.code == 0, ran.out + ran.err
     assert "\x1b" not in ran.out
-    names = [line.split(":")[0] for line in ran.out.splitlines()]
+    # On a slow machine a step may report more than once.
+    names = list(dict.fromkeys(line.split(":")[0] for line in ran.out.splitlines()))
     assert names[:4] == [
         "Starting the broker",
         "Producing",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +126,27 @@ def test_no_broker_at_the_address_is_said_at_once(headwater):
         "headwater: no broker answers at 127.0.0.1:1; start one with: headwater broker, "
         "or give its address with --bootstrap\n"
     )
+
+
+def test_a_server_that_is_no_broker_is_told_apart_from_none(headwater):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closer = threading.Thread(target=close_everything, args=(server,), daemon=True)
+        closer.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        ran = headwater("topics", "list", "--bootstrap", address)
+    assert ran.code == 1
+    assert ran.err == (
+        f"headwater: what listens at {address} does not answer as a Kafka broker; "
+        "check the address, and what the broker logs\n"
+    )
+
+
+def close_everything(server: socket.socket) -> None:
+    while True:
+        try:
+            server.accept()[0].close()
+        except OSError:
+            return
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host:port", "127.0.0.1:99999", ""])

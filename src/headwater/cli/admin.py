@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headwater.errors import HeadwaterError
+from headwater.project.hello import Answer, hello
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -53,8 +53,9 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    if not any(_listens(address.strip()) for address in bootstrap.split(",")):
-        raise _unreachable(bootstrap)
+    # librdkafka would go on trying until its time is up; a person wants to know now.
+    if (absence := _absence(bootstrap)) is not None:
+        raise absence
     quiet = logging.getLogger("headwater.cli.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -77,22 +78,24 @@ def translated(error: Any, bootstrap: str) -> HeadwaterError:
     """One of confluent-kafka's errors as one of ours."""
     name = error.name()
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"):
-        return _unreachable(bootstrap)
+        return _absence(bootstrap) or BrokerUnreachable(
+            f"the broker at {bootstrap} did not complete the request ({name})",
+            hint="see what the broker logs, and try again",
+        )
     said = (error.str() or name).strip().rstrip(".")
     return RequestRefused(f"the broker refused: {said} ({name})", hint=_HINTS.get(name))
 
 
-def _listens(address: str) -> bool:
-    """Whether the port is open: librdkafka itself would go on trying until the time is up."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
-    except (OSError, ValueError, OverflowError):
-        return False
-    return True
-
-
-def _unreachable(bootstrap: str) -> BrokerUnreachable:
+def _absence(bootstrap: str) -> BrokerUnreachable | None:
+    """What to say where no broker answers at any of the addresses; None where one does."""
+    answers = {hello(address, CONNECT_TIMEOUT_S) for address in bootstrap.split(",")}
+    if Answer.BROKER in answers:
+        return None
+    if Answer.SILENCE in answers:
+        return BrokerUnreachable(
+            f"what listens at {bootstrap} does not answer as a Kafka broker",
+            hint="check the address, and what the broker logs",
+        )
     return BrokerUnreachable(
         f"no broker answers at {bootstrap}",
         hint="start one with: headwater broker, or give its address with --bootstrap",

@@ -153,7 +153,7 @@ def _facts(summary: Summary, *, kept: bool) -> list[tuple[str, str]]:
             f"{summary.lost} lost, {summary.duplicated} doubled, {summary.different} different, "
             f"{summary.out_of_order} out of order",
         ),
-        ("Checksum", summary.checksum),
+        ("Checksum", f"{summary.checksum}, one per partition"),
         ("Stop", f"{_ms(summary.stop_s)} after SIGTERM, all flushed"),
         ("Files", f"{summary.data_bytes / 1e6:,.1f} MB in {place}"),
     ]

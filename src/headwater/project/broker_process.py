@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -17,13 +16,10 @@ import time
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
+from headwater.project.hello import Answer, hello
 
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 30.0
-
-# ApiVersions version 0: size, api key 18, version 0, correlation id, no client id. Every version
-# of the protocol allows it as the first word of a connection.
-_HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class BrokerDied(HeadwaterError):
@@ -60,7 +56,7 @@ class BrokerProcess:
             stdout=self._output,
             stderr=self._output,
         )
-        while not self._answers():
+        while hello(self.bootstrap, timeout_s=1.0) is not Answer.BROKER:
             if self._process.poll() is not None:
                 raise self._died(f"the broker ended with code {self._process.returncode}")
             if time.perf_counter() - begin > START_DEADLINE_S:
@@ -99,15 +95,6 @@ class BrokerProcess:
         except OSError:
             return None
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def _answers(self) -> bool:
-        host, port = self.bootstrap.split(":")
-        try:
-            with socket.create_connection((host, int(port)), timeout=1.0) as connection:
-                connection.sendall(_HELLO)
-                return bool(connection.recv(1))
-        except OSError:
-            return False
 
     def _died(self, sentence: str) -> BrokerDied:
         self._output.seek(0)

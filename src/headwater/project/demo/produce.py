@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,59 +61,80 @@ def nth_of(value: bytes) -> int:
 
 def produce(plan: Plan, broker: BrokerProcess, summary: Summary, audience: Audience) -> Notes:
     """Write what the plan says, with the broker killed under it at the half."""
-    notes = Notes()
-    producer = clients.producer(broker.bootstrap)
-    begin = time.perf_counter()
+    work = _Work(clients.producer(broker.bootstrap), plan, summary, audience)
+    work.send_to(0.0, at_least=1)
+    work.wait_for(1)  # the client has met the broker: from here on the time is the log's
+    work.begin = begin = time.perf_counter()
 
-    def left(share: float) -> int:
-        """How many records to write next on the way to this share of the plan."""
-        if plan.seconds is None:
-            return min(STRIDE, int(plan.records * share) - summary.produced)
-        return STRIDE if time.perf_counter() - begin < plan.seconds * share else 0
-
-    _send(producer, plan.topic, notes, summary, audience, lambda: left(0.5))
-    producer.poll(0)
+    work.send_to(0.4)
+    work.wait_for(summary.produced // 2)
+    work.send_to(0.5)  # some acknowledged, some under way: the moment for an accident
     summary.produce_before_kill_s = time.perf_counter() - begin
-    summary.acknowledged_before_kill = notes.acknowledged
+    summary.acknowledged_before_kill = work.notes.acknowledged
     broker.kill()
-    summary.unacknowledged_at_kill = len(producer)
+    summary.unacknowledged_at_kill = summary.produced - summary.acknowledged_before_kill
     summary.restart_s = broker.start()
-    _send(producer, plan.topic, notes, summary, audience, lambda: left(1.0))
-    while len(producer) and notes.refusal is None:
-        producer.poll(0.1)
-        audience.advance(notes.acknowledged)
+
+    work.send_to(1.0)
+    work.wait_for(summary.produced)
     summary.produce_s = time.perf_counter() - begin
-    summary.acknowledged = notes.acknowledged
-    if notes.refusal is not None:
-        raise DemoFailed(f"a record was refused: {notes.refusal}")
-    return notes
+    summary.acknowledged = work.notes.acknowledged
+    return work.notes
 
 
-def _send(
-    producer: Producer,
-    topic: str,
-    notes: Notes,
-    summary: Summary,
-    audience: Audience,
-    how_many: Callable[[], int],
-) -> None:
-    while (count := how_many()) > 0:
-        for number in range(summary.produced, summary.produced + count):
-            _send_one(producer, topic, number, notes)
-        summary.produced += count
-        producer.poll(0)
-        audience.advance(notes.acknowledged)
+class _Work:
+    """A producer on its way through the plan."""
 
+    def __init__(
+        self, producer: Producer, plan: Plan, summary: Summary, audience: Audience
+    ) -> None:
+        self.notes = Notes()
+        self.begin = time.perf_counter()
+        self._producer = producer
+        self._plan = plan
+        self._summary = summary
+        self._audience = audience
 
-def _send_one(producer: Producer, topic: str, number: int, notes: Notes) -> None:
-    key = b"customer-%04d" % (number % KEYS)
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            producer.produce(topic, value_of(number), key, on_delivery=notes.take)
-            return
-        except BufferError:
-            # The client's queue is full: the broker is busy, or just coming back.
+    def send_to(self, share: float, *, at_least: int = 0) -> None:
+        """Hand records to the client until this share of the plan has been written."""
+        while (count := max(self._left(share), at_least - self._summary.produced)) > 0:
+            for number in range(self._summary.produced, self._summary.produced + count):
+                self._send(number)
+            self._summary.produced += count
+            self._look()
+
+    def wait_for(self, acknowledged: int) -> None:
+        """Wait until so many records have been acknowledged."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while self.notes.acknowledged < acknowledged:
             if time.monotonic() > deadline:
-                raise DemoFailed("the broker takes no more records") from None
-            producer.poll(0.05)
+                raise DemoFailed(f"no acknowledgement for {TIMEOUT_S:.0f} s")
+            self._look(0.01)
+
+    def _left(self, share: float) -> int:
+        """How many records to write next on the way to this share."""
+        if self._plan.seconds is None:
+            return min(STRIDE, int(self._plan.records * share) - self._summary.produced)
+        gone = time.perf_counter() - self.begin
+        return STRIDE if gone < self._plan.seconds * share else 0
+
+    def _look(self, patience_s: float = 0.0) -> None:
+        self._producer.poll(patience_s)
+        self._audience.advance(self.notes.acknowledged)
+        if self.notes.refusal is not None:
+            raise DemoFailed(f"a record was refused: {self.notes.refusal}")
+
+    def _send(self, number: int) -> None:
+        key = b"customer-%04d" % (number % KEYS)
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self._producer.produce(
+                    self._plan.topic, value_of(number), key, on_delivery=self.notes.take
+                )
+                return
+            except BufferError:
+                # The client's queue is full: the broker is busy, or just coming back.
+                if time.monotonic() > deadline:
+                    raise DemoFailed("the broker takes no more records") from None
+                self._look(0.01)
