@@ -138,6 +138,12 @@ def test_a_request_may_arrive_byte_by_byte(cluster: Cluster) -> None:
         assert wire.receive_bytes()[:4] == struct.pack(">i", 5)
 
 
+def test_bytes_after_a_request_are_ignored(wire: Wire) -> None:
+    """librdkafka asks for all topics with three bytes too many."""
+    wire.send_bytes(struct.pack(">hhihi", API_KEYS["metadata"], 1, 5, -1, 0) + b"\x00\x01\x02")
+    assert wire.receive_bytes()[:4] == struct.pack(">i", 5)
+
+
 def every_error(entity: Any) -> Iterator[ErrorCode]:
     """All error codes in an answer, however deep."""
     if isinstance(entity, ErrorCode):
