@@ -61,7 +61,7 @@ def test_a_batch_cut_anywhere_is_refused() -> None:
     for end in range(len(BATCH)):
         with pytest.raises(CorruptBatch):
             batches.check(BATCH[:end])
-        with pytest.raises(CorruptBatch):
+        with pytest.raises(RecordError):
             batches.validate_produced(BATCH[:end])
 
 

@@ -14,6 +14,7 @@ The record must be durable before anybody is told of the change, and before a fo
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Callable, Mapping
@@ -52,6 +53,8 @@ class Catalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.on_topic_configs: Callable[[Topic], None] = lambda topic: None
         self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
+        self.changing = asyncio.Lock()
+        """Held by whoever reads a topic in order to change it."""
         self._partition = partition
         self._now_ms = now_ms
         self._next_producer_id = 0

@@ -123,7 +123,7 @@ class Partition:
         while waiting and waiting[0][0] <= reached:
             waiting.popleft()[1](None)
         if reached > before and self.watchers:
-            size = sum(len(b) for _, _, buffers in commit.writes for b in buffers)  # type: ignore[arg-type]
+            size = commit.size()
             for watcher in tuple(self.watchers):
                 watcher.grew(size)
 

@@ -57,7 +57,6 @@ class Topics:
         self._store = store
         self._settings = settings
         self._executor = executor
-        self._changing = asyncio.Lock()
 
     def open_all(self) -> None:
         """At start: every partition that the catalogue names; other folders are removed."""
@@ -114,7 +113,7 @@ class Topics:
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """Make a topic; done when it survives a crash and can be used."""
-        async with self._changing:
+        async with self._catalogue.changing:
             topic = self.check_new(name, partitions, configs)
             await self._catalogue.put_topic(topic)
             await self._run(self._open, topic, 0)
@@ -123,7 +122,7 @@ class Topics:
 
     async def grow(self, name: str, partitions: int) -> None:
         """Add partitions up to this number."""
-        async with self._changing:
+        async with self._catalogue.changing:
             topic = self._catalogue.topics[name]
             first = topic.partitions
             grown = replace(topic, partitions=partitions)
@@ -133,7 +132,7 @@ class Topics:
 
     async def delete(self, name: str) -> None:
         """Remove a topic and its data."""
-        async with self._changing:
+        async with self._catalogue.changing:
             topic = self._catalogue.topics.get(name)
             if topic is None:
                 raise TopicError(

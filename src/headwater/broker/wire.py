@@ -85,16 +85,17 @@ def read_header(frame: Buffer) -> Header:
 
 
 def decode(frame: Buffer, header: Header) -> Any:
-    """The body of a request, as kio's entity of its version; trailing bytes are an error."""
+    """The body of a request, as kio's entity of its version.
+
+    Bytes behind it are ignored, as Kafka does: librdkafka leaves three in some Metadata requests.
+    """
     read, flexible = _request_reader(header.api_key, header.api_version)
     view = memoryview(frame).toreadonly()
     try:
         position = _skip_tagged_fields(view, header.size) if flexible else header.size
-        entity, size = read(view, position)
+        entity, _ = read(view, position)
     except Exception as error:  # kio raises what its parser met: underflow, bad UTF-8, bad enum
         raise WireError(f"cannot be parsed: {error or type(error).__name__}") from error
-    if position + size != len(view):
-        raise WireError(f"{len(view) - position - size} bytes follow the request")
     return entity
 
 

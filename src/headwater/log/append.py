@@ -21,6 +21,14 @@ class BatchTooLarge(RecordError):
     """Larger than the topic's `max.message.bytes`, or than a whole segment."""
 
 
+class KeyMissing(InvalidBatch):
+    """Records without a key for a compacted topic."""
+
+    def __init__(self, records: list[int]) -> None:
+        super().__init__("Compacted topic cannot accept message without key.")
+        self.records = records
+
+
 class TimestampOutOfRange(RecordError):
     """Too far in the past or the future for the topic."""
 
@@ -56,9 +64,9 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
 
 
 def _check_keys(data: Buffer) -> None:
-    for offset, key, _ in records.keys(data):
-        if key is None:
-            raise InvalidBatch(f"record {offset} has no key, and a compacted topic needs one")
+    without = [offset for offset, key, _ in records.keys(data) if key is None]
+    if without:
+        raise KeyMissing(without)
 
 
 def _check_time(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -11,8 +11,10 @@ corrupt writes. What a caller may rely on, and no more:
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +49,7 @@ class FileSystem(Protocol):
     def rename(self, old: Path, new: Path) -> None: ...
     def remove(self, path: Path) -> None: ...
     def remove_tree(self, directory: Path) -> None: ...
+    def lock(self, path: Path) -> Callable[[], None]: ...
 
 
 class RealFile:
@@ -134,7 +137,9 @@ class Files:
         temporary = path.with_name(path.name + ".tmp")
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            os.write(fd, data)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
             os.fdatasync(fd)
         finally:
             os.close(fd)
@@ -175,6 +180,14 @@ class Files:
             return
 
     def remove_tree(self, directory: Path) -> None:
-        import shutil
-
         shutil.rmtree(directory, ignore_errors=True)
+
+    def lock(self, path: Path) -> Callable[[], None]:
+        """Hold a lock file until the returned function is called. Raises BlockingIOError."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return lambda: os.close(fd)

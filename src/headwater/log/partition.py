@@ -10,103 +10,36 @@ that tests can run it on a faulty disk step by step. Appending has three steps:
 One commit covers everything staged when it was taken (group commit). Readers must see nothing at or
 above `durable_offset`: that is the high watermark. Offsets must never be given twice: whatever a
 recovery had to cut away was never durable, and where durable data is missing, its offsets stay unused.
+
+`read` and the searches by time may run in other threads: they take the list of segments once, and
+every change of it makes a new list.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from typing_extensions import Buffer
 
-from headwater.log import checkpoints
+from headwater.log import checkpoints, reading
+from headwater.log.commit import Commit, StorageFailed, SyncFailed, Write, merged
 from headwater.log.config import LogConfig
 from headwater.log.files import File, FileSystem
 from headwater.log.producers import Producers, Stored
-from headwater.log.segment import Segment, file_name
+from headwater.log.reading import Found, Wanted
+from headwater.log.segment import Segment
 from headwater.record import batch as batches
-from headwater.record import records
 from headwater.record.batch import CRC_START, BatchHeader
 
-SAVE_INDEX_BYTES = 4 * 1024 * 1024
+__all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed", "SyncFailed"]
+
 SNAPSHOT_BYTES = 64 * 1024 * 1024
 _OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
 
 
 class OffsetOutOfRange(Exception):
     """Before the log's start, or beyond its end."""
-
-
-class StorageFailed(Exception):
-    """The disk refused a write; nothing of it counts as stored."""
-
-
-class SyncFailed(StorageFailed):
-    """The disk did not confirm a write; what it holds now is unknown until it is read again."""
-
-
-class Found(NamedTuple):
-    """A record found by time."""
-
-    timestamp: int
-    offset: int
-
-
-@dataclass(slots=True)
-class Commit:
-    """Writes that become durable together. `run` may be called in any thread, once."""
-
-    files: FileSystem
-    directory: Path
-    end_offset: int
-    sync: bool
-    writes: list[tuple[Segment, int, list[Buffer]]] = field(default_factory=list)
-    sealed: list[Segment] = field(default_factory=list)
-    snapshots: list[tuple[int, bytes]] = field(default_factory=list)
-    durable_file: File | None = None
-
-    def run(self) -> None:
-        """Write and sync. After an exception nothing of it may be taken as stored."""
-        for segment, position, buffers in self.writes:
-            segment.file.write(position, buffers)
-        if self.sync:
-            self._sync()
-        for segment, _, _ in self.writes:
-            segment.is_new = False
-        if self.durable_file is not None:
-            self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
-        self._save()
-
-    def _sync(self) -> None:
-        try:
-            for segment in {id(write[0]): write[0] for write in self.writes}.values():
-                segment.file.sync()
-            if any(segment.is_new for segment, _, _ in self.writes):
-                self.files.sync_dir(self.directory)
-        except OSError as error:
-            raise SyncFailed(str(error)) from error
-
-    def _save(self) -> None:
-        """What only makes the next start quicker."""
-        for segment in self.sealed:
-            segment.save_indexes(final=True)
-        if self.writes:
-            last = self.writes[-1][0]
-            if last.size - last.saved_at >= SAVE_INDEX_BYTES:
-                last.save_indexes()
-        for offset, data in self.snapshots:
-            self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
-        if self.snapshots:
-            drop_old_snapshots(self.files, self.directory)
-
-
-def drop_old_snapshots(files: FileSystem, directory: Path, keep: int = 2) -> None:
-    found = [name for name in files.list(directory) if name.endswith(".snapshot")]
-    for name in found[:-keep]:
-        files.remove(directory / name)
 
 
 class PartitionLog:
@@ -135,14 +68,13 @@ class PartitionLog:
         """High watermark: what readers may see ends before this offset."""
         self.epochs = epochs
         self.producers = producers
-        self.staged_bytes = 0
         self.cleaned_offset = 0
         """Compaction has been here; what follows is dirty."""
-        self._durable_segment = segments[-1]
-        self._durable_position = segments[-1].size
-        self._staged: list[tuple[Segment, int, list[Buffer]]] = []
+        self._durable_end = (segments[-1], segments[-1].size)
+        self._staged: list[Write] = []
         self._sealed: list[Segment] = []
         self._snapshots: list[tuple[int, bytes]] = []
+        self._unsynced: dict[int, Segment] = {}
         self._since_snapshot = 0
         self._durable_file: File | None = None
 
@@ -169,7 +101,6 @@ class PartitionLog:
         position = segment.stage(header, base_offset, self.config.index_interval_bytes)
         first = batches.restamp(data, base_offset=base_offset, leader_epoch=self.epoch)
         self._staged.append((segment, position, [first, memoryview(data)[CRC_START:]]))
-        self.staged_bytes += header.size
         self.next_offset = segment.next_offset
         if header.producer_id >= 0 and not header.is_control:
             self.producers.update(header, base_offset, now_ms)
@@ -182,16 +113,19 @@ class PartitionLog:
         segment, config = self.active, self.config
         if not segment.size:
             return False
-        if segment.size + header.size > config.segment_bytes:
-            return True
-        if (
-            self.next_offset + header.last_offset_delta - segment.base_offset
-            > _OFFSETS_PER_SEGMENT_MAX
-        ):
-            return True
-        if len(segment.index.data) + segment.index.entry_bytes > config.segment_index_bytes:
-            return True
-        return self._age_ms(segment, header.max_timestamp, now_ms) > config.segment_ms
+        last_offset = self.next_offset + header.last_offset_delta
+        index = segment.index
+        return (
+            segment.size + header.size > config.segment_bytes
+            or last_offset - segment.base_offset > _OFFSETS_PER_SEGMENT_MAX
+            or len(index.data) + index.entry_bytes > config.segment_index_bytes
+            or self._age_ms(segment, header.max_timestamp, now_ms) > self._age_max_ms()
+        )
+
+    def _age_max_ms(self) -> int:
+        """A compacted log also rolls in time for `max.compaction.lag.ms`, as Kafka does."""
+        config = self.config
+        return min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
 
     @staticmethod
     def _age_ms(segment: Segment, timestamp: int, now_ms: int) -> int:
@@ -206,7 +140,7 @@ class PartitionLog:
         self._sealed.append(self.active)
         segment = Segment(self.files, self.directory, self.next_offset, now_ms)
         _ = segment.file  # created here, so that no other thread has to
-        self.segments.append(segment)
+        self.segments = [*self.segments, segment]
         self._take_snapshot()
 
     def _take_snapshot(self) -> None:
@@ -217,19 +151,22 @@ class PartitionLog:
         """Everything staged until now, as one commit; None if there is nothing."""
         if not (self._staged or self._sealed or self._snapshots):
             return None
-        sync = self.config.durability == "disk"
         commit = Commit(
             self.files,
             self.directory,
             self.next_offset,
-            sync,
-            _merged(self._staged),
+            merged(self._staged),
             self._sealed,
             self._snapshots,
-            self._open_durable_file() if sync else None,
         )
         self._staged, self._sealed, self._snapshots = [], [], []
-        self.staged_bytes = 0
+        for segment, _, _ in commit.writes:
+            self._unsynced[segment.base_offset] = segment
+        if self.config.durability == "disk":
+            # Also what was written while durability was "os": durable-offset speaks for all of it.
+            commit.unsynced = list(self._unsynced.values())
+            commit.durable_file = self._open_durable_file()
+            self._unsynced = {}
         return commit
 
     def _open_durable_file(self) -> File:
@@ -243,8 +180,7 @@ class PartitionLog:
         self.durable_offset = commit.end_offset
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
-            self._durable_segment = segment
-            self._durable_position = position + sum(map(len, buffers))  # type: ignore[arg-type]
+            self._durable_end = (segment, position + sum(map(len, buffers)))  # type: ignore[arg-type]
 
     def flush(self) -> None:
         """Stage to durable in one go, for callers without a thread to spare."""
@@ -270,34 +206,29 @@ class PartitionLog:
         Nothing at or above `upper` (default: the durable offset). None: with `cached_only`, the disk
         would have to be waited for. Raises OffsetOutOfRange, CorruptSegment.
         """
-        limit = self.durable_offset if upper is None else min(upper, self.durable_offset)
+        segments, durable = self.segments, self.durable_offset
+        limit = durable if upper is None else min(upper, durable)
         if offset < self.start_offset or offset > self.next_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} is not within {self.start_offset}–{self.durable_offset}"
-            )
-        number = self._segment_number(offset)
-        while offset < limit and number < len(self.segments):
-            segment = self.segments[number]
+            raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset}–{durable}")
+        if offset >= limit:
+            return b""
+        number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+        gaps = self.config.compact or self.cleaned_offset > 0
+        for segment in segments[max(number, 0) :]:
             if segment.base_offset >= limit:
                 break
             end = self._readable_end(segment, limit)
-            data = _read_segment(segment, offset, end, size_max, at_least_one, cached_only)
-            if data is None or len(data):  # type: ignore[arg-type]
+            wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
+            data, is_here = reading.read_segment(segment, wanted)
+            if is_here:
                 return data
-            if not at_least_one:
-                return b""  # the batch is too large for now, or the next segment has it
-            number += 1
         return b""
-
-    def _segment_number(self, offset: int) -> int:
-        """The last segment that begins at or before `offset`."""
-        found = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
-        return max(found - 1, 0)
 
     def _readable_end(self, segment: Segment, limit: int) -> int:
         """The file position at which a reader must stop."""
-        if segment is self._durable_segment:
-            end = self._durable_position
+        last, position = self._durable_end
+        if segment is last:
+            end = position
         elif segment.base_offset >= self.durable_offset:
             return 0
         else:
@@ -309,27 +240,21 @@ class PartitionLog:
 
     def find_time(self, timestamp: int) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""
-        for segment in self.segments:
-            if segment.largest_timestamp() < timestamp:
-                continue
-            end = self._readable_end(segment, self.durable_offset)
-            _, position = segment.index.floor(segment.times.floor(timestamp))
-            for at, header in segment.headers(position, end, checked=False):
-                if header.max_timestamp < timestamp or header.last_offset < self.start_offset:
-                    continue
-                found = records.first_at_or_after(segment.file.read(at, header.size), timestamp)
-                if found is not None and found.offset >= self.start_offset:
-                    return Found(found.timestamp, found.offset)
-        return None
+        return reading.find_time(self._readable(), timestamp, self.start_offset)
 
     def find_max_timestamp(self) -> Found | None:
         """The record with the latest timestamp; the first such."""
-        best: tuple[int, Segment] | None = None
-        for segment in self.segments:
-            latest = segment.largest_timestamp()
-            if latest >= 0 and (best is None or latest > best[0]):
-                best = (latest, segment)
-        return None if best is None else self.find_time(best[0])
+        readable, start = self._readable(), self.start_offset
+        latest = [reading.latest_timestamp(segment, end, start) for segment, end in readable]
+        if not latest or max(latest) < 0:
+            return None
+        return reading.find_time(readable[latest.index(max(latest)) :], max(latest), start)
+
+    def _readable(self) -> list[tuple[Segment, int]]:
+        """Segments that have something for readers, each with the file position of its end."""
+        segments, limit = self.segments, self.durable_offset
+        ends = [(segment, self._readable_end(segment, limit)) for segment in segments]
+        return [(s, end) for s, end in ends if end and s.next_offset > self.start_offset]
 
     # ---- epochs --------------------------------------------------------------------------------
 
@@ -362,11 +287,9 @@ class PartitionLog:
 
     def delete_before(self, offset: int) -> None:
         """Move the start; segments that lie wholly before it go with the next retention."""
-        if not self.start_offset <= offset <= self.durable_offset:
-            if offset < self.start_offset:
-                return
+        if offset > self.durable_offset or offset < 0:
             raise OffsetOutOfRange(f"offset {offset} is beyond {self.durable_offset}")
-        self.start_offset = offset
+        self.start_offset = max(self.start_offset, offset)
 
     def drop_front(self, count: int) -> list[Segment]:
         """Take the first `count` segments out; the caller removes their files."""
@@ -378,28 +301,28 @@ class PartitionLog:
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
         """Put compacted segments in the place of those they were made from."""
         first = self.segments.index(old[0])
-        assert self.segments[first : first + len(old)] == old
-        self.segments[first : first + len(old)] = new
+        last = first + len(old)
+        assert self.segments[first:last] == old
+        self.segments = [*self.segments[:first], *new, *self.segments[last:]]
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Bring to disk what was written without waiting for it (durability=os)."""
+        unsynced, self._unsynced = self._unsynced, {}
+        for segment in unsynced.values():
+            segment.file.sync()
+            segment.is_new = False
+        if unsynced:
+            self.files.sync_dir(self.directory)
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
         self._take_snapshot()
         self.flush()
-        self.active.save_indexes(final=True)
         self.sync()
+        self.active.save_indexes(final=True)
         self.abandon()
-
-    def sync(self) -> None:
-        """Bring to disk what was written without waiting for it: indexes, and with
-        durability=os the records as well."""
-        for segment in self.segments:
-            if segment.size > segment.trusted_from or segment is self.active:
-                if self.config.durability != "disk":
-                    segment.file.sync()
-                for suffix in (".index", ".timeindex"):
-                    file = self.files.open(segment.path(suffix), create=True)
-                    file.sync()
-                    file.close()
 
     def abandon(self) -> None:
         """Give back the descriptors, saving nothing."""
@@ -408,65 +331,3 @@ class PartitionLog:
         if self._durable_file is not None:
             self._durable_file.close()
             self._durable_file = None
-
-
-def _merged(
-    staged: list[tuple[Segment, int, list[Buffer]]],
-) -> list[tuple[Segment, int, list[Buffer]]]:
-    """Batches that lie one after the other in a file become one write."""
-    merged: list[tuple[Segment, int, list[Buffer]]] = []
-    for segment, position, buffers in staged:
-        if merged and merged[-1][0] is segment:
-            merged[-1][2].extend(buffers)
-        else:
-            merged.append((segment, position, buffers))
-    return merged
-
-
-def _read_segment(
-    segment: Segment, offset: int, end: int, size_max: int, at_least_one: bool, cached_only: bool
-) -> Buffer | None:
-    """What `PartitionLog.read` promises, within one segment; empty if `offset` is not in it."""
-    _, start = segment.index.floor(offset)
-    read = segment.file.read_cached if cached_only else segment.file.read
-    skip = 0
-    data: bytes | None = b""
-    while start + skip < end:
-        start, skip = start + skip, 0
-        wanted = min(max(size_max, 0) + 8192, end - start)
-        data = read(start, wanted)
-        if data is None:
-            return None
-        for position, header in _walk(segment, data, start, end):
-            if header.last_offset < offset:
-                skip = position + header.size
-                continue
-            if header.size > size_max:
-                if not at_least_one:
-                    return b""
-                size_max = header.size
-                if position + header.size > len(data):
-                    data, start, position = read(start + position, header.size), start + position, 0
-                    if data is None:
-                        return None
-            found: Buffer = memoryview(data)[position : position + size_max]
-            if start + position < segment.trusted_from:
-                return segment.checked_prefix(bytes(found), start + position)
-            return found
-        if not skip:
-            raise segment.corrupt(start, f"{end - start} bytes are left, which is no batch")
-    return b""
-
-
-def _walk(segment: Segment, data: bytes, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Headers in `data`, which was read at `start`; the last batch may reach beyond it."""
-    position = 0
-    while position + batches.HEADER_BYTES <= len(data):
-        try:
-            header = batches.read_header(data, position)
-            if start + position + header.size > end:
-                raise batches.CorruptBatch("it reaches beyond the end")
-        except batches.RecordError as error:
-            raise segment.corrupt(start + position, str(error)) from error
-        yield position, header
-        position += header.size

@@ -3,7 +3,9 @@
 `store` calls `open_partition` for every folder at start. Nothing below the recovery point is read
 through: it was durable, and what has become of it since is found when it is read. What lies above the
 recovery point is the tail that a crash may have torn: every batch is checked, and the log is cut at
-the first that is not whole. So the time depends on the tail and not on the log's size.
+the first that is not whole or does not follow. So the time depends on the tail and not on the log's
+size. What is left of the tail is written once more and synced before anyone may read it: that it can
+be read now does not mean that it is on disk.
 
 If even acknowledged data is missing (a file cut or lost by something else), that is reported and the
 missing offsets stay unused: new records must never take the offsets of others.
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log import checkpoints, swap
+from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
@@ -23,10 +26,13 @@ from headwater.log.producers import Producers
 from headwater.log.segment import CorruptSegment, Segment
 from headwater.record import batch as batches
 from headwater.record import control
-from headwater.record.batch import BatchHeader
 from headwater.record.errors import RecordError
 
 logger = logging.getLogger("headwater.log")
+
+_OFFSETS_PER_SEGMENT = 2**31
+_INDEX_INTERVAL_BYTES = 4096
+_COPY_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -37,6 +43,8 @@ class Report:
     cut_bytes: int = 0
     missing: tuple[int, int] | None = None
     """Acknowledged offsets that are not there: [first, second)."""
+    damaged: bool = False
+    """Something below the recovery point cannot be read; it is fenced."""
 
 
 def open_partition(
@@ -59,12 +67,12 @@ def open_partition(
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
     segments = _find_segments(files, directory, now_ms)
-    end = _recover(segments, recovery_point, report, cut_at)
-    end = _end_offset(directory, segments, end, max(recovery_point, start_offset), report)
-    if not segments or segments[-1].next_offset != end:
+    found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
+    end = _end_offset(directory, segments, found, max(recovery_point, start_offset), report)
+    last = segments[-1] if segments else None
+    if last is None or last.next_offset != end or (report.damaged and last.size):
         segments.append(Segment(files, directory, end, now_ms))
         _ = segments[-1].file
-    epochs = _next_epochs(files, directory, end, clean)
     log = PartitionLog(
         files,
         directory,
@@ -72,7 +80,7 @@ def open_partition(
         segments,
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
-        epochs=epochs,
+        epochs=_next_epochs(files, directory, end, clean),
         producers=_load_producers(files, directory, segments, end),
     )
     if report.cut_bytes:
@@ -90,51 +98,153 @@ def _find_segments(files: FileSystem, directory: Path, now_ms: int) -> list[Segm
     segments.sort(key=lambda segment: segment.base_offset)
     for segment, following in zip(segments, segments[1:], strict=False):
         segment.next_offset = following.base_offset
+    if segments:
+        segments[-1].next_offset = segments[-1].base_offset + _OFFSETS_PER_SEGMENT  # not known yet
     return segments
 
 
-def _recover(
-    segments: list[Segment], recovery_point: int, report: Report, cut_at: int | None
-) -> int:
-    """Check the tail and cut it where it is torn; returns the end offset. Drops what follows a cut."""
-    for number, segment in enumerate(segments):
-        following = segments[number + 1] if number + 1 < len(segments) else None
-        if following is not None and following.base_offset <= recovery_point:
-            continue
-        whole = _recover_segment(segment, recovery_point, report, cut_at)
-        gap = following is not None and following.base_offset != segment.next_offset
-        if not whole or gap:
-            for lost in segments[number + 1 :]:
-                report.cut_bytes += lost.size
-                _remove(lost)
-            del segments[number + 1 :]
-            break
-    return segments[-1].next_offset if segments else 0
+class _Recovery:
+    """One pass over the segments that reach to or beyond the recovery point."""
 
+    def __init__(
+        self,
+        segments: list[Segment],
+        recovery_point: int,
+        clean: bool,
+        cut_at: int | None,
+        report: Report,
+    ) -> None:
+        self._segments = segments
+        self._recovery_point = recovery_point
+        self._clean = clean
+        self._cut_at = cut_at
+        self._report = report
 
-def _recover_segment(
-    segment: Segment, recovery_point: int, report: Report, cut_at: int | None
-) -> bool:
-    """Find the end of one segment; False if it had to be cut before the end of its file."""
-    index = segment.index
-    offset, position = index.floor(max(recovery_point - 1, segment.base_offset))
-    segment.next_offset = offset
-    segment.max_timestamp, segment.max_timestamp_offset = segment.times.last()
-    segment.indexed_at = position
-    file_size = segment.size
-    segment.first_timestamp = _first_timestamp(segment)
-    try:
-        position = _walk_known(segment, position, file_size, recovery_point)
-    except CorruptSegment as error:
-        # Damage below the recovery point: kept as it is, fenced by readers' checks.
-        logger.error("%s", error)
-        segment.next_offset = max(segment.next_offset, recovery_point)
-        return True
-    if cut_at is not None and position < file_size and segment.next_offset >= cut_at:
-        report.cut_bytes += file_size - position
+    def run(self) -> int:
+        """Check the tail and cut it where it is torn; returns the end offset."""
+        segments = self._segments
+        first = 0
+        while first + 1 < len(segments) and segments[first + 1].base_offset <= self._recovery_point:
+            first += 1
+        touched = False
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            following = segments[number + 1] if number + 1 < len(segments) else None
+            tail = self._recover(segment)
+            touched |= tail is None or tail < segment.size
+            if tail is not None:
+                _write_again(segment, tail)
+            whole = tail is not None
+            if following is not None and (not whole or following.base_offset != segment.next_offset):
+                self._drop(number + 1)
+                touched = True
+                break
+        if touched:
+            segments[0].files.sync_dir(segments[0].directory)
+        return segments[-1].next_offset if segments else 0
+
+    def _drop(self, first: int) -> None:
+        """What follows a cut was never durable; it goes with its files."""
+        for segment in self._segments[first:]:
+            self._report.cut_bytes += segment.size
+            segment.close()
+            for name in segment.files.list(segment.directory):
+                if name.startswith(f"{segment.base_offset:020d}.") and "snapshot" not in name:
+                    segment.files.remove(segment.directory / name)
+        del self._segments[first:]
+
+    def _recover(self, segment: Segment) -> int | None:
+        """Find the end of a segment, cutting what is torn; returns where its tail begins, None if
+        it had to be cut."""
+        offset, position = segment.index.floor(max(self._recovery_point - 1, segment.base_offset))
+        if not self._clean:
+            # Indexes are saved every so often: walk back so far that what the last save may have
+            # lost is found again.
+            offset, position = segment.index.floor_position(max(position - 2 * SAVE_INDEX_BYTES, 0))
+            segment.index.truncate(position + 1)
+            segment.times.truncate(offset + 1)
+            segment.saved_index_bytes = segment.saved_times_bytes = -1
+        segment.next_offset = offset
+        segment.max_timestamp, segment.max_timestamp_offset = segment.times.last()
+        segment.first_timestamp = _first_timestamp(segment)
+        segment.indexed_at = position
+        tail = self._walk_known(segment, position)
+        return self._walk_tail(segment, tail)
+
+    def _walk_known(self, segment: Segment, position: int) -> int:
+        """Follow the headers up to the recovery point; returns where the tail begins."""
+        while position < segment.size and segment.next_offset < self._recovery_point:
+            try:
+                for at, header in segment.headers(position, segment.size, checked=False):
+                    if header.base_offset >= self._recovery_point:
+                        return at
+                    segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
+                    position = at + header.size
+            except CorruptSegment as error:
+                # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
+                logger.error("%s", error)
+                self._report.damaged = True
+                beyond = _resync(segment, error.file_position + 1)
+                if beyond is None:
+                    segment.next_offset = max(segment.next_offset, self._recovery_point)
+                    return segment.size
+                position = beyond
+        return position
+
+    def _walk_tail(self, segment: Segment, tail: int) -> int | None:
+        """Check every batch from `tail` on; cut at the first that is not whole or does not follow."""
+        end, position = segment.size, tail
+        self._report.scanned_bytes += end - tail
+        refused = self._cut_at is not None and segment.next_offset >= self._cut_at
+        try:
+            for at, header in segment.headers(tail, 0 if refused else end, checked=True):
+                if header.base_offset != max(segment.next_offset, self._recovery_point_of(segment)):
+                    break
+                segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
+                position = at + header.size
+        except CorruptSegment:
+            pass  # what a crash tears is no event of its own; the cut is logged by the caller
+        if position == end:
+            segment.save_indexes()
+            return tail
+        self._report.cut_bytes += end - position
         segment.truncate(position, segment.next_offset)
-        return False
-    return _walk_tail(segment, position, file_size, report)
+        return None
+
+    def _recovery_point_of(self, segment: Segment) -> int:
+        """After damage the next batch is the one at the recovery point, whatever was lost before."""
+        return self._recovery_point if self._report.damaged else segment.next_offset
+
+
+def _resync(segment: Segment, position: int) -> int | None:
+    """The next place after damage where a whole batch begins."""
+    start = position
+    while start < segment.size:
+        data = segment.file.read(start, _COPY_BYTES + batches.HEADER_BYTES)
+        at = data.find(b"\x02", 16)
+        while at >= 16:
+            try:
+                header = batches.read_header(data, at - 16)
+                if segment.next_offset <= header.base_offset < segment.base_offset + 2**31:
+                    whole = segment.file.read(start + at - 16, header.size)
+                    batches.check_crc(whole, 0, header)
+                    return start + at - 16
+            except RecordError:
+                pass
+            at = data.find(b"\x02", at + 1)
+        start += _COPY_BYTES
+    return None
+
+
+def _write_again(segment: Segment, tail: int) -> None:
+    """Make sure that what was found is on disk: Linux forgets that it could not write a page."""
+    position = tail
+    while position < segment.size:
+        data = segment.file.read(position, min(_COPY_BYTES, segment.size - position))
+        segment.file.write(position, [data])
+        position += len(data)
+    if tail < segment.size:
+        segment.file.sync()
 
 
 def _first_timestamp(segment: Segment) -> int | None:
@@ -144,66 +254,22 @@ def _first_timestamp(segment: Segment) -> int | None:
         return None  # an empty file, or damage that the scan or a reader will meet
 
 
-def _walk_known(segment: Segment, position: int, end: int, recovery_point: int) -> int:
-    """Follow the headers up to the recovery point; returns where the tail begins."""
-    for at, header in segment.headers(position, end, checked=False):
-        if header.base_offset >= recovery_point:
-            return at
-        _note(segment, at, header)
-        position = at + header.size
-    return position
-
-
-def _walk_tail(segment: Segment, position: int, end: int, report: Report) -> bool:
-    """Check every batch from `position` on; cut at the first that is not whole."""
-    index_end = position
-    try:
-        for at, header in segment.headers(position, end, checked=True):
-            if header.base_offset < segment.next_offset:
-                break
-            _note(segment, at, header)
-            index_end = at + header.size
-    except CorruptSegment:
-        pass  # what a crash tears is not an event; the cut below is logged by the caller
-    report.scanned_bytes += end - position
-    if index_end == end:
-        return True
-    report.cut_bytes += end - index_end
-    segment.truncate(index_end, segment.next_offset)
-    return False
-
-
-def _note(segment: Segment, position: int, header: BatchHeader) -> None:
-    segment.note(header.max_timestamp, header.last_offset)
-    if position - segment.indexed_at > 4096:
-        segment.index.add(header.base_offset, position)
-        segment.times.add(segment.max_timestamp, segment.max_timestamp_offset)
-        segment.indexed_at = position
-    segment.next_offset = header.next_offset
-
-
 def _end_offset(
     directory: Path, segments: list[Segment], found: int, promised: int, report: Report
 ) -> int:
     if found >= promised:
         return found
-    if segments or promised:
-        report.missing = (found, promised)
-        logger.error(
-            "%s: acknowledged records from offset %d to %d are missing; their offsets stay unused, "
-            "restore the files from a copy to get them back",
-            directory,
-            found,
-            promised - 1,
-        )
+    report.missing = (found, promised)
+    logger.error(
+        "%s: acknowledged records from offset %d to %d are missing; their offsets stay unused, "
+        "restore the files from a copy to get them back",
+        directory,
+        found,
+        promised - 1,
+    )
+    if segments:
+        segments[-1].next_offset = found
     return promised
-
-
-def _remove(segment: Segment) -> None:
-    segment.close()
-    for name in segment.files.list(segment.directory):
-        if name.startswith(f"{segment.base_offset:020d}."):
-            segment.files.remove(segment.directory / name)
 
 
 def _next_epochs(
@@ -249,10 +315,10 @@ def _replay_producers(segment: Segment, offset: int, producers: Producers) -> No
         for at, header in segment.headers(position, segment.size, checked=False):
             if header.base_offset < offset or header.producer_id < 0:
                 continue
-            if header.is_control:
+            if not header.is_control:
+                producers.update(header, header.base_offset)
+            elif header.record_count:  # else compaction has emptied it: its transaction is gone
                 marker = control.read_marker(segment.file.read(at, header.size))
                 producers.end_transaction(header, marker.coordinator_epoch)
-            else:
-                producers.update(header, header.base_offset)
-    except CorruptSegment as error:
-        logger.error("%s", error)
+    except RecordError as error:
+        logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)

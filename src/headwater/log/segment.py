@@ -47,6 +47,11 @@ class CorruptSegment(CorruptBatch):
         )
 
 
+def _known(saved: bytes | None, loaded: bytearray) -> int:
+    """How many bytes of an index file are right; -1 if it has others behind them."""
+    return len(loaded) if saved is not None and len(saved) == len(loaded) else -1
+
+
 class Segment:
     """A run of offsets in one file."""
 
@@ -64,7 +69,6 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
-        "readers",
         "saved_at",
         "saved_index_bytes",
         "saved_times_bytes",
@@ -85,12 +89,11 @@ class Segment:
         self.indexed_at = 0
         self.trusted_from = 0
         self.is_new = True
-        self.readers = 0
         self._file: File | None = None
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
-        self.saved_index_bytes = 0
-        self.saved_times_bytes = 0
+        self.saved_index_bytes = -1
+        self.saved_times_bytes = -1
         self.saved_at = 0
 
     @classmethod
@@ -131,8 +134,9 @@ class Segment:
                 else:
                     self._index = OffsetIndex.load(self.base_offset, offsets or b"", self.size)
                     self._times = TimeIndex.load(self.base_offset, times or b"", self.next_offset)
-                    self.saved_index_bytes = len(self._index.data)
-                    self.saved_times_bytes = len(self._times.data)
+                    self.saved_index_bytes = _known(offsets, self._index.data)
+                    self.saved_times_bytes = _known(times, self._times.data)
+                    self.saved_at = self.size
             assert self._index is not None and self._times is not None
             return self._index, self._times
 
@@ -142,7 +146,7 @@ class Segment:
         """Give a batch the next place; returns its file position."""
         position = self.size
         last_offset = base_offset + header.last_offset_delta
-        self.note(header.max_timestamp, last_offset)
+        self.note(header, last_offset)
         if position - self.indexed_at > index_interval_bytes:
             self.index.add(base_offset, position)
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
@@ -151,31 +155,46 @@ class Segment:
         self.next_offset = last_offset + 1
         return position
 
-    def note(self, timestamp: int, last_offset: int) -> None:
+    def note(self, header: BatchHeader, last_offset: int) -> None:
         """Remember the latest timestamp, and the first one, by which the segment's age is told."""
+        timestamp = header.max_timestamp
+        if not header.record_count:
+            return  # compaction left nothing of it
         if self.first_timestamp is None:
             self.first_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
 
+    def note_found(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
+        """Take note of a batch that is in the file already, and index it if it is time."""
+        self.note(header, header.last_offset)
+        if position - self.indexed_at > index_interval_bytes:
+            self.index.add(header.base_offset, position)
+            self.times.add(self.max_timestamp, self.max_timestamp_offset)
+            self.indexed_at = position
+        self.next_offset = header.next_offset
+
     def save_indexes(self, *, final: bool = False) -> None:
-        """Append the new index entries to their files; `final` when nothing will follow."""
+        """Bring the index files up to date, durably; `final` when nothing will follow."""
         if final and self.max_timestamp >= 0:
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
+        size = self.size
         self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
         self.saved_times_bytes = self._save(".timeindex", self.times.data, self.saved_times_bytes)
-        self.saved_at = self.size
+        self.saved_at = size
 
     def _save(self, suffix: str, data: bytearray, saved: int) -> int:
-        path = self.path(suffix)
+        """Write what the file lacks; `saved` bytes of it are known to be right (-1: none, not even
+        its length)."""
         length = len(data)
-        if saved == length and saved:
+        if saved == length:
             return saved
-        file = self.files.open(path, create=True)
+        file = self.files.open(self.path(suffix), create=True)
         try:
-            file.truncate(saved)
-            if length > saved:
-                file.write(saved, [bytes(data[saved:length])])
+            file.truncate(max(saved, 0))
+            if length > max(saved, 0):
+                file.write(max(saved, 0), [bytes(data[max(saved, 0) : length])])
+            file.sync()
         finally:
             file.close()
         return length
@@ -215,28 +234,6 @@ class Segment:
                 return at, header
         return None
 
-    def checked_prefix(self, data: bytes, file_position: int) -> bytes:
-        """`data` (read at `file_position`) up to the last whole batch before any damage.
-
-        Raises CorruptSegment if already the first batch is damaged.
-        """
-        position = 0
-        last_offset = -1
-        try:
-            while position < len(data):
-                header = batches.read_header(data, position)
-                if position + header.size > len(data):
-                    break
-                batches.check_crc(data, position, header)
-                if header.base_offset <= last_offset or header.base_offset < self.base_offset:
-                    raise CorruptBatch(f"offset {header.base_offset} is out of order")
-                last_offset = header.last_offset
-                position += header.size
-        except RecordError as error:
-            if position == 0:
-                raise self.corrupt(file_position, str(error)) from error
-        return data[:position]
-
     def corrupt(self, position: int, reason: str) -> CorruptSegment:
         known = self._index
         offset = self.base_offset if known is None else known.floor_position(position)[0]
@@ -250,42 +247,43 @@ class Segment:
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
         """Make both indexes anew from the batches; stops quietly at damage, which readers meet."""
-        self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
-        self.saved_index_bytes = self.saved_times_bytes = self.indexed_at = 0
-        try:
-            for position, header in self.headers(0, self.size, checked=False):
-                self.note(header.max_timestamp, header.last_offset)
-                if position - self.indexed_at > index_interval_bytes:
-                    self._index.add(header.base_offset, position)
-                    self._times.add(self.max_timestamp, self.max_timestamp_offset)
-                    self.indexed_at = position
-        except CorruptBatch:
-            return
+        with _LOADING:
+            next_offset = self.next_offset
+            self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            self.saved_index_bytes = self.saved_times_bytes = -1
+            self.indexed_at = 0
+            try:
+                for position, header in self.headers(0, self.size, checked=False):
+                    self.note_found(position, header, index_interval_bytes)
+            except CorruptBatch:
+                pass
+            self.next_offset = next_offset
 
     # ---- ending --------------------------------------------------------------------------------
 
     def truncate(self, file_position: int, next_offset: int) -> None:
-        """Cut the file (durably) and what the indexes know beyond it."""
+        """Cut the file and what the indexes know beyond it, durably."""
         self.file.truncate(file_position)
         self.file.sync()
-        self.index.truncate(file_position)
-        self.times.truncate(next_offset)
-        self.saved_index_bytes = min(self.saved_index_bytes, len(self.index.data))
-        self.saved_times_bytes = min(self.saved_times_bytes, len(self.times.data))
         self.size, self.next_offset = file_position, next_offset
         self.trusted_from = min(self.trusted_from, file_position)
+        self.index.truncate(file_position)
+        self.times.truncate(next_offset)
+        self.saved_index_bytes = self.saved_times_bytes = -1
         self.max_timestamp, self.max_timestamp_offset = self.times.last()
+        if not file_position:
+            self.first_timestamp = None
         _, position = self.index.floor(next_offset)
         self.indexed_at = position
         for _, header in self.headers(position, file_position, checked=False):
-            self.note(header.max_timestamp, header.last_offset)
+            self.note(header, header.last_offset)
+        self.save_indexes()
 
     def release(self) -> None:
         """Give back the descriptor and the loaded indexes of a sealed segment nobody reads."""
-        if not self.readers:
-            self.close()
-            if self.saved_at == self.size:
-                self._index = self._times = None
+        self.close()
+        if self.saved_at == self.size:
+            self._index = self._times = None
 
     def close(self) -> None:
         if self._file is not None:

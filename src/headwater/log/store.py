@@ -8,8 +8,6 @@ tells that no recovery is needed. The checkpoint files are described in `checkpo
 from __future__ import annotations
 
 import base64
-import fcntl
-import os
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,7 +45,7 @@ class LogStore:
         self.cluster_id = ""
         self.directory_id = ""
         self.clean = False
-        self._lock_fd = -1
+        self._release: Callable[[], None] | None = None
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._cleaned_offsets: dict[TopicPartition, int] = {}
@@ -70,11 +68,9 @@ class LogStore:
         return checkpoints.read_offsets(self.files, self.root / name)
 
     def _lock(self) -> None:
-        self._lock_fd = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._release = self.files.lock(self.root / LOCK)
         except BlockingIOError:
-            os.close(self._lock_fd)
             raise HeadwaterError(
                 f"{self.root} is in use by another broker.",
                 hint="Stop that one, or give this one another folder with --data.",
@@ -192,9 +188,7 @@ class LogStore:
         for key, log in list(self.logs.items()):
             if log.config.durability != "disk":
                 reached = log.durable_offset
-                for segment in log.segments:
-                    if segment.next_offset > self._synced(key) and segment.size:
-                        segment.file.sync()
+                log.sync()
                 self._recovery_points[key] = reached
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -215,6 +209,6 @@ class LogStore:
         self.unlock()
 
     def unlock(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        if self._release is not None:
+            self._release()
+            self._release = None

@@ -189,20 +189,30 @@ def scan(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 def validate_produced(buffer: Buffer, *, payload_bytes_max: int = codecs.SIZE_MAX) -> BatchHeader:
     """Check the one batch that a client sent, as far as that costs the same for any record count.
 
-    Raises CorruptBatch for damage and for records that do not add up to the header's count,
-    UnknownMagic for old formats, InvalidBatch for a header that no client may send.
+    Raises CorruptBatch for damage, which a client may mend by sending it again; UnknownMagic for old
+    formats; InvalidBatch for what no client may send, and what would be no better the next time:
+    not exactly one batch, a header that is not true, records that do not add up to its count.
     """
-    header = check(buffer)
-    if header.size != len(buffer):
-        raise CorruptBatch(f"{len(buffer) - header.size} bytes follow the batch")
+    if len(buffer) > _MAGIC_AT and buffer[_MAGIC_AT] not in (0, 1, 2):
+        raise CorruptBatch(f"there is no message format {buffer[_MAGIC_AT]}")
+    if len(buffer) < HEADER_BYTES:
+        raise InvalidBatch(f"{len(buffer)} bytes are no record batch")
+    header = read_header(buffer)
+    if header.size > len(buffer):
+        raise InvalidBatch(f"a batch of {header.size} bytes, but only {len(buffer)} are here")
+    check_crc(buffer, 0, header)
+    if header.size < len(buffer):
+        raise InvalidBatch(f"{len(buffer) - header.size} bytes follow the batch; one is allowed")
     validate.check_claims(header)
     if header.codec == codecs.NONE:
-        validate.check_ends(buffer, HEADER_BYTES, header.record_count)
+        records, start = buffer, HEADER_BYTES
     else:
-        records = codecs.decompress(
-            header.codec, memoryview(buffer)[HEADER_BYTES:], payload_bytes_max
-        )
-        validate.check_ends(records, 0, header.record_count)
+        stored = memoryview(buffer)[HEADER_BYTES:]
+        records, start = codecs.decompress(header.codec, stored, payload_bytes_max), 0
+    try:
+        validate.check_ends(records, start, header.record_count)
+    except CorruptBatch as error:
+        raise InvalidBatch(str(error)) from error
     return header
 
 

@@ -43,6 +43,8 @@ def check_claims(header: BatchHeader) -> None:
     """Raise InvalidBatch for a header that a producer must not send, whatever its records are."""
     if header.record_count < 1:
         raise InvalidBatch(f"a produced batch has records, this one says {header.record_count}")
+    if header.base_offset:
+        raise InvalidBatch(f"a produced batch starts at offset 0, this one at {header.base_offset}")
     if header.last_offset_delta != header.record_count - 1:
         raise InvalidBatch(
             f"{header.record_count} records, but a last offset delta of {header.last_offset_delta}"

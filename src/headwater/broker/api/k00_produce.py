@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Topic
 from headwater.broker.registry import Api, Context, Response
-from headwater.log.append import BatchTooLarge, TimestampOutOfRange, prepare
+from headwater.log.append import BatchTooLarge, KeyMissing, TimestampOutOfRange, prepare
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import FencedEpoch, OutOfOrderSequence, ProducerError
 from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError, UnknownMagic
@@ -162,7 +162,13 @@ _NOTHING = {"base_offset": -1, "log_append_time": -1, "log_start_offset": -1}
 def _refusal(error: Exception) -> dict[str, Any]:
     for kind in type(error).__mro__:
         if kind in _CODES:
-            return {"error_code": _CODES[kind], "error_message": str(error), **_NOTHING}
+            row = {"error_code": _CODES[kind], "error_message": str(error), **_NOTHING}
+            if isinstance(error, KeyMissing):  # KIP-467: which records of the batch
+                row["record_errors"] = [
+                    {"batch_index": number, "batch_index_error_message": str(error)}
+                    for number in error.records
+                ]
+            return row
     raise error
 
 

@@ -21,24 +21,36 @@ if TYPE_CHECKING:
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 EARLIEST_PENDING_UPLOAD = -6
+_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The version from which on each special time is known."""
+_NOWHERE: dict[str, Any] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 
 
 async def list_offsets(broker: Broker, request: Any, context: Context) -> Response:
     committed = getattr(request, "isolation_level", 0) == 1
+    version = context.api_version
     topics = []
     for asked in request.topics:
-        rows = [await _one(broker, asked.name, part, committed) for part in asked.partitions]
+        rows = [
+            {"partition_index": part.partition_index, "error_code": ErrorCode.unsupported_version}
+            | _NOWHERE
+            if part.timestamp < 0 and version < _SINCE.get(part.timestamp, 2**15)
+            else await _one(broker, asked.name, part, committed)
+            for part in asked.partitions
+        ]
         topics.append({"name": asked.name, "partitions": rows})
     return {"topics": topics}
 
 
 async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "partition_index": part.partition_index,
-        "timestamp": -1,
-        "offset": -1,
-        "leader_epoch": -1,
-    }
+    row: dict[str, Any] = {"partition_index": part.partition_index, **_NOWHERE}
     partition = broker.partition(topic, part.partition_index)
     if partition is None:
         return row | {"error_code": ErrorCode.unknown_topic_or_partition}
@@ -57,12 +69,8 @@ async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[s
             "offset": log.start_offset,
             "leader_epoch": log.epoch_of(log.start_offset),
         }
-    if asked == LATEST_TIERED:
+    if asked in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return row
-    if asked == EARLIEST_PENDING_UPLOAD:
-        return row
-    if asked < MAX_TIMESTAMP:
-        return row | {"error_code": ErrorCode.unsupported_version}
     return row | await _by_time(broker, partition, asked)
 
 

@@ -38,6 +38,8 @@ def _one(broker: Broker, topic: str, part: Any) -> dict[str, Any]:
         return row | {"error_code": ErrorCode.fenced_leader_epoch}
     if current > partition.log.epoch:
         return row | {"error_code": ErrorCode.unknown_leader_epoch}
+    if part.leader_epoch < 0:
+        return row
     epoch, end = partition.log.end_of_epoch(part.leader_epoch)
     return row | {"leader_epoch": epoch, "end_offset": end}
 

@@ -54,7 +54,7 @@ async def alter(
         try:
             if counts[alteration.key] > 1:
                 raise Refusal(ErrorCode.invalid_request, "Each resource must appear at most once.")
-            async with broker.settings.changing:
+            async with broker.catalogue.changing:
                 await _alter_one(broker, alteration, validate_only)
         except Refusal as refusal:
             code, sentence = refusal.code, str(refusal)

@@ -1,0 +1,221 @@
+"""Doing a compaction: reads the segments of a plan, writes what is left of them beside them.
+
+`compaction.main` runs `compact` in a process of its own, tests run it in theirs. Two passes: the
+dirty part fills the map of newest records (`latest`), then every segment from the start is written
+anew, batch by batch (`survivors`). The originals must stay untouched: the outcome are `.cleaned`
+files, synced, which nobody looks at until `compaction.apply` has decided that they count (`swap`).
+
+Every batch is checked before anything follows from it. Damage ends the compaction with
+CorruptSegment and nothing is dropped: a key that cannot be read might be anyone's newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from headwater.log import swap
+from headwater.log.cleaned import CannotCompact, CleanedSegment
+from headwater.log.compaction_plan import Made, Plan, Result, Source
+from headwater.log.files import File, FileSystem
+from headwater.log.latest import Latest
+from headwater.log.segment import CorruptSegment, file_name
+from headwater.log.survivors import Aborted, Survivors
+from headwater.record import batch as batches
+from headwater.record.batch import HEADER_BYTES, BatchHeader
+from headwater.record.errors import CorruptBatch, RecordError
+
+READ_BYTES = 1024 * 1024
+
+Between = Callable[[int], None]
+"""Called after each piece of work with its bytes; may wait, or raise to give up."""
+
+
+def compact(
+    files: FileSystem,
+    directory: Path,
+    plan: Plan,
+    *,
+    aborted: Aborted | None = None,
+    between: Between | None = None,
+) -> Result:
+    """Carry out the plan; returns what was made. Raises CorruptSegment, CannotCompact, OSError.
+
+    `aborted` is where transactions come in: without it a log with transactional data is refused,
+    because the newest record of a key might be one that was never committed.
+    """
+    swap.forget(files, directory)
+    work = _Compaction(files, directory, plan, aborted or _refuse, between or (lambda _: None))
+    try:
+        return work.run()
+    except Exception:
+        swap.forget(files, directory)
+        raise
+
+
+def _refuse(header: BatchHeader) -> bool:
+    raise CannotCompact(
+        f"offset {header.base_offset} is transactional, and nothing tells whether it was committed"
+    )
+
+
+class _Compaction:
+    """One run of `compact`."""
+
+    def __init__(
+        self, files: FileSystem, directory: Path, plan: Plan, aborted: Aborted, between: Between
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._plan = plan
+        self._aborted = aborted
+        self._between = between
+        self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+
+    def run(self) -> Result:
+        plan = self._plan
+        latest, cleaned_offset = self._find_latest()
+        survivors = Survivors(
+            latest,
+            first_dirty_offset=plan.first_dirty_offset,
+            end_offset=cleaned_offset,
+            now_ms=plan.now_ms,
+            delete_retention_ms=plan.delete_retention_ms,
+            producers=plan.producers,
+            aborted=self._aborted,
+        )
+        made = []
+        for group in plan.groups:
+            reached = [source for source in group if source.base_offset < cleaned_offset]
+            written = self._rewrite(reached, survivors) if reached else None
+            if written is not None:
+                made.append(written)
+        if made:
+            self._files.sync_dir(self._directory)
+        return Result(
+            tuple(made),
+            cleaned_offset,
+            len(latest),
+            self._records_read,
+            self._records_kept,
+            self._bytes_read,
+            self._bytes_kept,
+        )
+
+    # ---- first pass ----------------------------------------------------------------------------
+
+    def _find_latest(self) -> tuple[Latest, int]:
+        """The newest records of the dirty part, or of as much of it as fits; and where that ends."""
+        latest, dirty = Latest(self._plan.key_bytes_max), self._plan.first_dirty_offset
+        cleaned_offset = dirty
+        for source in self._plan.sources:
+            if source.next_offset <= dirty:
+                continue
+            for position, header, batch in self._batches(source):
+                if header.last_offset < dirty:
+                    continue
+                if latest.is_full:
+                    latest.seal()
+                    return latest, cleaned_offset
+                if not (header.is_control or (header.is_transactional and self._aborted(header))):
+                    try:
+                        latest.add(header, batch)
+                    except RecordError as error:
+                        raise self._damage(source, position, header, error) from error
+                cleaned_offset = header.next_offset
+            cleaned_offset = source.next_offset
+        latest.seal()
+        return latest, cleaned_offset
+
+    # ---- second pass ---------------------------------------------------------------------------
+
+    def _rewrite(self, sources: Sequence[Source], survivors: Survivors) -> Made | None:
+        """One new segment from these; None if it would be the same as the one it came from."""
+        output = CleanedSegment(
+            self._files, self._directory, sources, self._plan.index_interval_bytes
+        )
+        try:
+            changed = self._fill(output, sources, survivors)
+            self._bytes_kept += output.size
+            if changed or len(sources) > 1:
+                return output.finish()
+        finally:
+            output.close()
+        output.discard()
+        return None
+
+    def _fill(
+        self, output: CleanedSegment, sources: Sequence[Source], survivors: Survivors
+    ) -> bool:
+        """Write what survives; whether anything was left out or changed."""
+        changed = False
+        filled = [source for source in sources if source.size]
+        for source in filled:
+            for position, header, batch in self._batches(source):
+                is_last = source is filled[-1] and position + header.size == source.size
+                try:
+                    kept = survivors.of(header, batch, is_last=is_last)
+                except RecordError as error:
+                    raise self._damage(source, position, header, error) from error
+                self._records_read += header.record_count
+                self._bytes_read += header.size
+                if kept is not batch:
+                    changed = True
+                    if kept is None:
+                        continue
+                    header = batches.read_header(kept)
+                self._records_kept += header.record_count
+                output.add(header, kept)
+        return changed
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def _batches(self, source: Source) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """File position, header and bytes of each batch, checked. Raises CorruptSegment."""
+        file = self._files.open(self._directory / file_name(source.base_offset, ".log"))
+        try:
+            pieces = _Pieces(file, source.size, self._between)
+            position, next_offset = 0, source.base_offset
+            while position < source.size:
+                header: BatchHeader | None = None
+                try:
+                    header = batches.read_header(pieces.get(position, HEADER_BYTES))
+                    if position + header.size > source.size:
+                        raise CorruptBatch("it reaches beyond the end")
+                    batch = pieces.get(position, header.size)
+                    batches.check_crc(batch, 0, header)
+                    if header.base_offset < next_offset or header.next_offset > source.next_offset:
+                        raise CorruptBatch(f"offset {header.base_offset} is out of order")
+                except RecordError as error:
+                    raise self._damage(source, position, header, error) from error
+                yield position, header, batch
+                position += header.size
+                next_offset = header.next_offset
+        finally:
+            file.close()
+
+    def _damage(
+        self, source: Source, position: int, header: BatchHeader | None, error: RecordError
+    ) -> CorruptSegment:
+        path = self._directory / file_name(source.base_offset, ".log")
+        offset = source.base_offset if header is None else header.base_offset
+        return CorruptSegment(path, position, offset, str(error))
+
+
+class _Pieces:
+    """A file read from front to back, a large piece at a time."""
+
+    def __init__(self, file: File, size: int, between: Between) -> None:
+        self._file = file
+        self._size = size
+        self._between = between
+        self._piece, self._start = memoryview(b""), 0
+
+    def get(self, position: int, size: int) -> memoryview:
+        """These bytes; fewer only where the file ends."""
+        if position + size > self._start + len(self._piece):
+            self._between(len(self._piece))
+            wanted = min(max(READ_BYTES, size), self._size - position)
+            self._piece, self._start = memoryview(self._file.read(position, wanted)), position
+        at = position - self._start
+        return self._piece[at : at + size]

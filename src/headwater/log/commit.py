@@ -1,0 +1,107 @@
+"""A group commit: what was staged together becomes durable together. Made by `PartitionLog.take`.
+
+`run` is disk work only and may be called in any thread, once. The order matters: data is synced before
+`durable-offset` says so, and the indexes of a segment that is now complete are synced before that too,
+because nothing below the durable offset is looked through again after a crash.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from typing_extensions import Buffer
+
+from headwater.log import checkpoints
+from headwater.log.files import File, FileSystem
+from headwater.log.segment import Segment, file_name
+
+logger = logging.getLogger("headwater.log")
+
+SAVE_INDEX_BYTES = 4 * 1024 * 1024
+"""How far the saved indexes of the active segment may be behind."""
+SNAPSHOTS_KEPT = 2
+
+Write = tuple[Segment, int, list[Buffer]]
+
+
+class StorageFailed(Exception):
+    """The disk refused a write; nothing of it counts as stored."""
+
+
+class SyncFailed(StorageFailed):
+    """The disk did not confirm a write; what it holds now is unknown until it is read again."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """Writes that become durable together."""
+
+    files: FileSystem
+    directory: Path
+    end_offset: int
+    writes: list[Write] = field(default_factory=list)
+    sealed: list[Segment] = field(default_factory=list)
+    snapshots: list[tuple[int, bytes]] = field(default_factory=list)
+    unsynced: list[Segment] = field(default_factory=list)
+    """Segments to sync; none with durability=os."""
+    durable_file: File | None = None
+
+    def run(self) -> None:
+        """Write and sync. After an exception nothing of it may be taken as stored."""
+        for segment, position, buffers in self.writes:
+            segment.file.write(position, buffers)
+        if self.unsynced:
+            self._sync()
+        self._save()
+        if self.durable_file is not None:
+            self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
+
+    def _sync(self) -> None:
+        try:
+            for segment in self.unsynced:
+                segment.file.sync()
+            if any(segment.is_new for segment in self.unsynced):
+                self.files.sync_dir(self.directory)
+        except OSError as error:
+            raise SyncFailed(str(error)) from error
+        for segment in self.unsynced:
+            segment.is_new = False
+
+    def _save(self) -> None:
+        """What can be rebuilt from the records: if it fails, the records are stored all the same."""
+        try:
+            for segment in self.sealed:
+                segment.save_indexes(final=True)
+            if self.writes:
+                last = self.writes[-1][0]
+                if last.size - last.saved_at >= SAVE_INDEX_BYTES:
+                    last.save_indexes()
+            for offset, data in self.snapshots:
+                self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
+            if self.snapshots:
+                _drop_old_snapshots(self.files, self.directory)
+        except OSError as error:
+            logger.error("%s: an index or snapshot was not saved: %s", self.directory, error)
+
+    def size(self) -> int:
+        return sum(len(b) for _, _, buffers in self.writes for b in buffers)  # type: ignore[arg-type]
+
+
+def merged(staged: Iterable[Write]) -> list[Write]:
+    """Batches that lie one after the other in a file become one write."""
+    out: list[Write] = []
+    for segment, position, buffers in staged:
+        if out and out[-1][0] is segment:
+            out[-1][2].extend(buffers)
+        else:
+            out.append((segment, position, buffers))
+    return out
+
+
+def _drop_old_snapshots(files: FileSystem, directory: Path) -> None:
+    found = [name for name in files.list(directory) if name.endswith(".snapshot")]
+    for name in found[:-SNAPSHOTS_KEPT]:
+        files.remove(directory / name)

@@ -1,0 +1,159 @@
+"""Log compaction: of each key only the newest record stays (`cleanup.policy=compact`).
+
+Three steps, taken by the broker's housekeeping for one partition at a time:
+
+    plan      is the log worth it, and which segments?       by the log's owner, in `compaction_plan`
+    compact   write new segments beside the old ones         in a process of its own, in `cleaning`
+    apply     put them in place of the old ones              by the log's owner, here
+
+`compact` is all the work, and it is work in Python: in the broker's process it would hold up every
+client. So the broker starts `command()`, hands the plan as JSON to its standard input and reads the
+result from its standard output; if the exit status is not 0, the last line of its standard error says
+why. What the log has gone through in the meantime (retention), `apply` finds out and drops the result.
+
+Nothing at or above the last stable offset and nothing in the active segment may be touched. The
+records that stay must keep their offsets, and every segment made must end where the ones that it
+replaces ended. A crash at any point must leave the old or the new segments, whole: see `swap`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.log import segment as segments
+from headwater.log import swap
+from headwater.log.cleaned import CannotCompact
+from headwater.log.cleaning import compact
+from headwater.log.compaction_plan import Made, Plan, Result, plan
+from headwater.log.files import Files
+from headwater.log.index import OffsetIndex, TimeIndex
+from headwater.log.partition import PartitionLog
+from headwater.log.segment import Segment
+from headwater.record.errors import RecordError
+
+__all__ = ["CannotCompact", "Plan", "Result", "apply", "command", "compact", "main", "plan"]
+
+_NICE = 10
+"""Whoever has something better to do with the processor goes first."""
+
+
+def apply(log: PartitionLog, plan: Plan, result: Result) -> list[Segment] | None:
+    """Put what was made in place; returns the segments that are out, None if the log has changed.
+
+    Their files are gone, but whoever still reads them can go on: close them when nobody does.
+    After an OSError the log still reads the old segments; open it again to see what was decided.
+    """
+    old = _still_there(log, plan, result)
+    if old is None:
+        swap.forget(log.files, log.directory)
+        return None
+    for group in old:
+        for segment in group:
+            _detach(segment)
+    swap.decide(log.files, log.directory, [made.base_offset for made in result.made])
+    swap.finish(
+        log.files, log.directory, {made.base_offset: made.next_offset for made in result.made}
+    )
+    for group, made in zip(old, result.made, strict=True):
+        log.replace(group, [_opened(log, made, group[-1].created_ms)])
+        for segment in group:
+            log._unsynced.pop(segment.base_offset, None)  # the new one is on disk already
+    log.cleaned_offset = result.cleaned_offset
+    return [segment for group in old for segment in group]
+
+
+def _still_there(log: PartitionLog, plan: Plan, result: Result) -> list[list[Segment]] | None:
+    """The segments to be replaced, by what replaces them; None unless all are as they were."""
+    names = set(log.files.list(log.directory))
+    present = {id(segment) for segment in log.segments}
+    by_base = {segment.base_offset: segment for segment in plan.segments}
+    groups: list[list[Segment]] = []
+    for made in result.made:
+        path = swap.cleaned_path(log.directory, made.base_offset, ".log")
+        if path.name not in names or log.files.size(path) != made.size:
+            return None
+        group = [by_base[base] for base in made.replaces]
+        if any(id(segment) not in present for segment in group):
+            return None
+        groups.append(group)
+    return groups
+
+
+def _detach(segment: Segment) -> None:
+    """Let those who read it in other threads go on, though its names will soon mean other files."""
+    with segments._LOADING:
+        _ = segment.file
+        if segment._index is None or segment._times is None:
+            # Without entries the search begins at the segment's start: slower, and just as right.
+            segment._index = OffsetIndex(segment.base_offset)
+            segment._times = TimeIndex(segment.base_offset)
+
+
+def _opened(log: PartitionLog, made: Made, created_ms: int) -> Segment:
+    segment = Segment.found(log.files, log.directory, made.base_offset, created_ms)
+    segment.next_offset = made.next_offset
+    segment.max_timestamp = made.max_timestamp
+    segment.max_timestamp_offset = made.max_timestamp_offset
+    segment.saved_at = segment.size
+    return segment
+
+
+# ---- the process -------------------------------------------------------------------------------
+
+
+def command(directory: Path) -> list[str]:
+    """What to run, with the plan on standard input."""
+    module = "headwater.log.compaction"
+    return [sys.executable, "-P", "-m", module, "--directory", str(directory), "--plan", "-"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`python -m headwater.log.compaction`: 0 and the result as JSON, or 1 and why not."""
+    parser = argparse.ArgumentParser(prog="headwater.log.compaction", description=compact.__doc__)
+    parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
+    parser.add_argument(
+        "--plan", required=True, help="the plan as JSON, or - to read it from stdin"
+    )
+    given = parser.parse_args(arguments)
+    work = Plan.from_json(sys.stdin.read() if given.plan == "-" else given.plan)
+    os.nice(_NICE)
+    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        result = compact(Files(), given.directory, work, between=_between(work.bytes_per_second))
+    except BlockingIOError:
+        print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
+        return 1
+    except (RecordError, CannotCompact, OSError) as error:
+        print(f"{given.directory}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        os.close(folder)
+    print(result.to_json())
+    return 0
+
+
+def _between(bytes_per_second: float | None) -> Callable[[int], None]:
+    """Keeps to the given speed, and gives up when the broker is gone."""
+    parent, began = os.getppid(), time.monotonic()
+    done = 0
+
+    def between(size: int) -> None:
+        nonlocal done
+        done += size
+        if os.getppid() != parent:
+            raise CannotCompact("the broker that asked for this is gone")
+        if bytes_per_second is not None:
+            time.sleep(max(0, done / bytes_per_second - (time.monotonic() - began)))
+
+    return between
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Finding and reading batches in segments: by offset, by time. Called by `PartitionLog` only.
+
+A read begins at the place that the sparse index names, and walks from header to header to the batch
+that is wanted. What the index says is believed only as far as the file agrees. Data that this process
+did not write itself is checked on the way: checksums, and that offsets follow one another (the base
+offset lies outside the checksum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from typing_extensions import Buffer
+
+from headwater.log.segment import Segment
+from headwater.record import batch as batches
+from headwater.record import records
+from headwater.record.batch import HEADER_BYTES, BatchHeader
+from headwater.record.errors import RecordError
+
+_SLACK_BYTES = 8192
+"""Read beyond what was asked for, so that finding the first batch seldom takes a second read."""
+
+
+class Found(NamedTuple):
+    """A record found by time."""
+
+    timestamp: int
+    offset: int
+
+
+class Wanted(NamedTuple):
+    """What a reader asks of one segment."""
+
+    offset: int
+    end: int
+    """File position at which to stop."""
+    size_max: int
+    at_least_one: bool
+    cached_only: bool
+    gaps: bool
+    """Offsets may be missing between batches: compaction has been here."""
+
+
+def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]:
+    """(data, whether the offset is in this segment). None: the disk would have to be waited for.
+
+    Data starts with the batch that holds the offset; the last batch may be cut. Empty although the
+    offset is here: the first batch is larger than `size_max`. Raises CorruptSegment.
+    """
+    start = _trusted_floor(segment, wanted.offset)
+    read = segment.file.read_cached if wanted.cached_only else segment.file.read
+    follows = segment.base_offset if start == 0 else None
+    while start < wanted.end:
+        data = read(start, min(max(wanted.size_max, 0) + _SLACK_BYTES, wanted.end - start))
+        if data is None:
+            return None, True
+        skipped = 0
+        for position, header in _headers(segment, data, start, wanted, follows):
+            if header.last_offset >= wanted.offset:
+                return _take(segment, data, start, position, header, wanted)
+            skipped, follows = position + header.size, header.next_offset
+        if not skipped:
+            raise segment.corrupt(start, f"{wanted.end - start} bytes are left, which is no batch")
+        start += skipped
+    return b"", False
+
+
+def _trusted_floor(segment: Segment, offset: int) -> int:
+    """Where the index says that the search begins, if there is a batch with that offset."""
+    for attempt in range(2):
+        expected, position = segment.index.floor(offset)
+        if not position or position >= segment.trusted_from:
+            return position
+        try:
+            header = batches.read_header(segment.file.read(position, HEADER_BYTES))
+            if header.base_offset == expected:
+                return position
+        except RecordError:
+            pass
+        if attempt == 0:
+            segment.rebuild_indexes()
+    return 0
+
+
+def _headers(
+    segment: Segment, data: bytes, start: int, wanted: Wanted, follows: int | None
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Headers in `data`, which was read at `start`; the last batch may reach beyond it."""
+    position = 0
+    while position + HEADER_BYTES <= len(data):
+        try:
+            header = batches.read_header(data, position)
+            if start + position + header.size > wanted.end:
+                raise batches.CorruptBatch("a batch reaches beyond the end")
+            if start + position < segment.trusted_from:
+                _check_order(segment, header, follows, wanted.gaps)
+        except RecordError as error:
+            raise segment.corrupt(start + position, str(error)) from error
+        yield position, header
+        position += header.size
+        follows = header.next_offset
+
+
+def _check_order(segment: Segment, header: BatchHeader, follows: int | None, gaps: bool) -> None:
+    if not segment.base_offset <= header.base_offset <= header.last_offset < segment.next_offset:
+        raise batches.CorruptBatch(f"offset {header.base_offset} does not belong here")
+    if follows is not None and (
+        header.base_offset < follows or (header.base_offset > follows and not gaps)
+    ):
+        raise batches.CorruptBatch(f"offset {header.base_offset} stands where {follows} should")
+
+
+def _take(
+    segment: Segment, data: bytes, start: int, position: int, header: BatchHeader, wanted: Wanted
+) -> tuple[Buffer | None, bool]:
+    """The answer, from the batch at `position` on."""
+    size = wanted.size_max
+    if header.size > size:
+        if not wanted.at_least_one:
+            return b"", True
+        size = header.size
+    if position + header.size > len(data):
+        read = segment.file.read_cached if wanted.cached_only else segment.file.read
+        start, position = start + position, 0
+        fresh = read(start, min(size, wanted.end - start))
+        if fresh is None:
+            return None, True
+        data = fresh
+    found = memoryview(data)[position : position + size]
+    if start + position >= segment.trusted_from:
+        return found, True
+    return _checked_prefix(segment, bytes(found), start + position, wanted), True
+
+
+def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -> bytes:
+    """Whole and intact batches only; raises CorruptSegment if already the first is damaged."""
+    good = 0
+    follows: int | None = None
+    while good + HEADER_BYTES <= len(data):
+        try:
+            header = batches.read_header(data, good)
+            if good + header.size > len(data):
+                break
+            batches.check_crc(data, good, header)
+            _check_order(segment, header, follows, wanted.gaps)
+        except RecordError as error:
+            if good == 0:
+                raise segment.corrupt(start, str(error)) from error
+            break
+        good += header.size
+        follows = header.next_offset
+    return data[:good]
+
+
+def find_time(segments: list[tuple[Segment, int]], timestamp: int, start_offset: int) -> Found | None:
+    """The first record from `start_offset` on, by offset, that is at or after `timestamp`.
+
+    `segments`: with each the file position at which to stop.
+    """
+    for segment, end in segments:
+        if segment.largest_timestamp() < timestamp:
+            continue
+        _, position = segment.index.floor(segment.times.floor(timestamp))
+        for at, header in segment.headers(position, end, checked=False):
+            if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                continue
+            for record in records.decode(segment.file.read(at, header.size)):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return Found(record.timestamp, record.offset)
+    return None
+
+
+def latest_timestamp(segment: Segment, end: int, start_offset: int) -> int:
+    """The latest timestamp in [start_offset, file position `end`) of a segment, or -1."""
+    if segment.base_offset >= start_offset and segment.size == end:
+        return segment.largest_timestamp()
+    latest = -1
+    _, position = segment.index.floor(start_offset)
+    for _, header in segment.headers(position, end, checked=False):
+        if header.last_offset >= start_offset:
+            latest = max(latest, header.max_timestamp)
+    return latest
