@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
         "bench/results/broker.json)",
     )
     parser.add_argument("--rounds", type=int, help="how often each broker has its turn")
-    parser.add_argument("--large-log-gb", type=float, help="size of the large log (default: 3)")
+    parser.add_argument("--large-log-gb", type=float, help="size of the large log (default: 2)")
     return parser.parse_args()
 
 
@@ -82,8 +82,8 @@ def _run(arguments: argparse.Namespace, plan: Plan, names: tuple[str, ...]) -> N
     kafka_jars()
     results = Results()
     about = machine.describe(plan.home)
-    say(f"fill the page cache once with {plan.page_cache_mb} MB")
-    machine.touch_page_cache(plan.home, plan.page_cache_mb)
+    say(f"touch {plan.memory_mb} MB of memory")
+    machine.touch_memory(plan.memory_mb)
     if "start" in names:
         start.measure(plan, results)
     if SIDE_BY_SIDE.keys() & set(names):

@@ -1,11 +1,12 @@
 """Whether history costs anything: the append rate and the restart after kill -9, small log and large.
 
-The same brokers, stage by stage, so that the stages alternate:
+All brokers go through the same stages, taking turns:
 
-    fill to 50 MB ─ append windows ─ kill -9 ─ restart ─ fill to N GB ─ append windows ─ kill -9 ─ restart
+    50 MB ─ kill -9 ─ restart ─ fill topic "large" to N GB ─ windows ─ kill -9 ─ restart
 
-A window is some hundred MB of 1 KB records in 256 KB batches, written after the disk has caught up.
-Restart is from the new process's start to a record acknowledged in every partition.
+A window appends some hundred MB of 1 KB records in 256 KB batches, after the disk has caught up: once to
+a new topic that holds 50 MB, once to the large one, again and again, so that a slow minute of the machine
+hits both. Restart is from the new process's start to a record acknowledged in every partition.
 """
 
 from __future__ import annotations
@@ -19,58 +20,76 @@ from bench.broker.meter import Meter
 from bench.broker.plan import PARTITIONS, Plan, say
 from bench.broker.results import Results
 from bench.broker.start import first_ack
+from headwater.testing.apache_kafka import KafkaStartError
 
-_TOPIC = "growth"
 _WINDOWS = 5
+_BATCH = batches.build(1000, 262_144)
 
 
 def measure(plan: Plan, results: Results) -> None:
     contestants = ALL if plan.growth_everywhere else DEFAULTS
-    brokers = [Broker(each, plan.home / f"growth {each.name}") for each in contestants]
-    batch = batches.build(1000, 262_144)
-    stages = {"small": plan.small_log_mb, "large": plan.large_log_mb}
+    started = [Broker(each, plan.home / f"growth {each.name}") for each in contestants]
     try:
-        for broker in brokers:
+        for broker in started:
             broker.start()
-            with wire.Connection(broker.bootstrap) as connection:
-                wire.create_topic(connection, _TOPIC, PARTITIONS)
-        for size, megabytes in stages.items():
-            for broker in brokers:
-                _append(broker, batch, megabytes)
-            for turn in range(_WINDOWS):
-                for broker in raw.rotated(brokers, turn):
-                    _window(plan, broker, batch, size, results)
-            for broker in brokers:
-                _crash(broker, batch, size, results)
-    finally:
+            _create(broker, "large")
+            _append(broker, "large", plan.small_log_mb)
+        brokers = [each for each in started if _comes_back(each, "small", results)]
         for broker in brokers:
+            say(f"fill {broker.name} with {plan.large_log_mb} MB")
+            _append(broker, "large", plan.large_log_mb)
+        for turn in range(_WINDOWS):
+            for broker in raw.rotated(brokers, turn):
+                _windows(plan, broker, f"small-{turn}", results)
+        for broker in brokers:
+            _comes_back(broker, "large", results)
+    finally:
+        for broker in started:
             broker.stop()
             shutil.rmtree(broker.data, ignore_errors=True)
 
 
-def _append(broker: Broker, batch: batches.Batch, megabytes: int) -> int:
+def _create(broker: Broker, topic: str) -> None:
+    with wire.Connection(broker.bootstrap) as connection:
+        wire.create_topic(connection, topic, PARTITIONS)
+
+
+def _append(broker: Broker, topic: str, megabytes: int) -> int:
     """About so many megabytes; returns the records written."""
-    per_request = batch.count * PARTITIONS
-    bytes_per_round = per_request * batch.record_bytes * raw.CONNECTIONS
-    requests = max(megabytes * 1_000_000 // bytes_per_round, 1)
-    raw.produce(broker.bootstrap, _TOPIC, batch, requests)
+    per_request = _BATCH.count * PARTITIONS
+    bytes_per_turn = per_request * _BATCH.record_bytes * raw.CONNECTIONS
+    requests = max(megabytes * 1_000_000 // bytes_per_turn, 1)
+    raw.produce(broker.bootstrap, topic, _BATCH, requests)
     return requests * raw.CONNECTIONS * per_request
 
 
-def _window(plan: Plan, broker: Broker, batch: batches.Batch, size: str, results: Results) -> None:
-    os.sync()
-    with Meter(broker.pid) as usage:
-        records = _append(broker, batch, plan.window_mb)
-    metrics = {"records_per_s": records / usage.wall_s, **usage.metrics(records)}
-    results.add(f"append to a {size} log", broker.contestant, metrics)
-    say(f"append, {size} log: {broker.name:14} {metrics['records_per_s'] / 1e6:5.2f} M/s")
+def _windows(plan: Plan, broker: Broker, small: str, results: Results) -> None:
+    _create(broker, small)
+    _append(broker, small, plan.small_log_mb)
+    rates = []
+    for size, topic in (("small", small), ("large", "large")):
+        os.sync()
+        with Meter(broker.pid) as usage:
+            records = _append(broker, topic, plan.window_mb)
+        rates.append(records / usage.wall_s)
+        metrics = {"records_per_s": rates[-1], **usage.metrics(records)}
+        results.add(f"append to a {size} log", broker.contestant, metrics)
+    with wire.Connection(broker.bootstrap) as connection:
+        wire.delete_topic(connection, small)
+    shown = ", ".join(f"{rate / 1e6:.2f} M/s" for rate in rates)
+    say(f"append to a small log, to a large one: {broker.name:14} {shown}")
 
 
-def _crash(broker: Broker, batch: batches.Batch, size: str, results: Results) -> None:
+def _comes_back(broker: Broker, size: str, results: Results) -> bool:
     """Kill it right after an acknowledged write, so that the tail is as fresh as it can be."""
-    _append(broker, batch, 10)
+    _append(broker, "large", 10)
     broker.kill()
-    broker.start()
-    seconds = first_ack(broker, _TOPIC, PARTITIONS)
+    try:
+        broker.start()
+    except KafkaStartError as error:
+        say(f"kill -9, {size} log: {broker.name} did not start again: {str(error)[-300:]}")
+        return False
+    seconds = first_ack(broker, "large", PARTITIONS)
     results.add(f"restart after kill -9, {size} log", broker.contestant, {"first_ack_s": seconds})
     say(f"kill -9, {size} log: {broker.name:14} first record after {seconds:.2f} s")
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import mmap
 import os
 import platform
 import statistics
@@ -42,17 +43,22 @@ def describe(home: Path) -> dict[str, str | float]:
     }
 
 
-def touch_page_cache(home: Path, megabytes: int) -> None:
-    """Write a file and remove it.
+def touch_memory(megabytes: int) -> None:
+    """Use that much memory once, and give it back for the page cache.
 
-    A virtual machine's memory comes from the host at first use, ten times slower than later; the
-    broker that happens to fill new pages would pay for the others.
+    A virtual machine gets its memory from the host at first use, ten times slower than later; the broker
+    that happens to fill new pages would pay for the others. At most half of what is free.
     """
-    path = home / "page-cache"
-    with path.open("wb", buffering=0) as file:
-        for _ in range(megabytes):
-            file.write(_MEGABYTE)
-    path.unlink()
+    with mmap.mmap(-1, min(megabytes << 20, _available_bytes() // 2)) as memory:
+        for page in range(0, len(memory), mmap.PAGESIZE):
+            memory[page] = 1
+
+
+def _available_bytes() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable"):
+            return int(line.split()[1]) * 1024
+    return 2 << 30
 
 
 def _fdatasync_ms(home: Path, size: int, times: int) -> float:

@@ -28,10 +28,14 @@ class Plan:
     latency_rounds: int = 3
     starts: int = 5
     small_log_mb: int = 50
-    large_log_mb: int = 3_000
+    large_log_mb: int = 2_000
     window_mb: int = 300
     growth_everywhere: bool = True
-    page_cache_mb: int = 6_000
+
+    @property
+    def memory_mb(self) -> int:
+        """About what the page cache will hold at one time."""
+        return 3_000 + self.large_log_mb * (4 if self.growth_everywhere else 2)
 
 
 def quick(home: Path) -> Plan:
@@ -52,7 +56,6 @@ def quick(home: Path) -> Plan:
         large_log_mb=400,
         window_mb=100,
         growth_everywhere=False,
-        page_cache_mb=1_500,
     )
 
 
