@@ -44,6 +44,8 @@ def compact(
     `aborted` is where transactions come in: without it a log with transactional data is refused,
     because the newest record of a key might be one that was never committed.
     """
+    if swap.is_decided(files, directory):
+        raise CannotCompact("an earlier compaction was interrupted; open the log again first")
     swap.forget(files, directory)
     work = _Compaction(files, directory, plan, aborted or _refuse, between or (lambda _: None))
     try:

@@ -5,6 +5,7 @@ Three steps, taken by the broker's housekeeping for one partition at a time:
     plan      is the log worth it, and which segments?       by the log's owner, in `compaction_plan`
     compact   write new segments beside the old ones         in a process of its own, in `cleaning`
     apply     put them in place of the old ones              by the log's owner, here
+              (begin, run, finish: the disk's part of it may run in another thread)
 
 `compact` is all the work, and it is work in Python: in the broker's process it would hold up every
 client. So the broker starts `command()`, hands the plan as JSON to its standard input and reads the
@@ -24,6 +25,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log import segment as segments
@@ -37,35 +39,78 @@ from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
 from headwater.record.errors import RecordError
 
-__all__ = ["CannotCompact", "Plan", "Result", "apply", "command", "compact", "main", "plan"]
+__all__ = [
+    "CannotCompact",
+    "Exchange",
+    "Plan",
+    "Result",
+    "apply",
+    "begin",
+    "command",
+    "compact",
+    "finish",
+    "main",
+    "plan",
+]
 
 _NICE = 10
 """Whoever has something better to do with the processor goes first."""
 
 
-def apply(log: PartitionLog, plan: Plan, result: Result) -> list[Segment] | None:
-    """Put what was made in place; returns the segments that are out, None if the log has changed.
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """New segments on their way into a log, and the old ones on their way out."""
 
-    Their files are gone, but whoever still reads them can go on: close them when nobody does.
-    After an OSError the log still reads the old segments; open it again to see what was decided.
+    log: PartitionLog
+    result: Result
+    old: list[list[Segment]]
+    """For each new segment those that it replaces."""
+
+    def run(self) -> None:
+        """Disk only, in any thread. After an OSError the log must be opened anew: only the disk
+        knows what was decided."""
+        files, directory = self.log.files, self.log.directory
+        swap.decide(files, directory, [made.base_offset for made in self.result.made])
+        swap.finish(
+            files, directory, {made.base_offset: made.next_offset for made in self.result.made}
+        )
+
+
+def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
+    """Make ready to put in place what was made; None if the log is no longer what was planned for.
+
+    From here on to `finish` nothing else may remove or release these segments. Reading goes on.
     """
     old = _still_there(log, plan, result)
     if old is None:
         swap.forget(log.files, log.directory)
         return None
-    for group in old:
-        for segment in group:
-            _detach(segment)
-    swap.decide(log.files, log.directory, [made.base_offset for made in result.made])
-    swap.finish(
-        log.files, log.directory, {made.base_offset: made.next_offset for made in result.made}
-    )
-    for group, made in zip(old, result.made, strict=True):
+    for segment in (segment for group in old for segment in group):
+        _detach(segment)
+    return Exchange(log, result, old)
+
+
+def finish(exchange: Exchange) -> list[Segment]:
+    """The exchange has run: readers get the new segments. Returns the old ones.
+
+    Their files are gone, but whoever still reads them can go on: close them when nobody does.
+    """
+    log, result = exchange.log, exchange.result
+    for group, made in zip(exchange.old, result.made, strict=True):
         log.replace(group, [_opened(log, made, group[-1].created_ms)])
         for segment in group:
             log._unsynced.pop(segment.base_offset, None)  # the new one is on disk already
     log.cleaned_offset = result.cleaned_offset
-    return [segment for group in old for segment in group]
+    return [segment for group in exchange.old for segment in group]
+
+
+def apply(log: PartitionLog, plan: Plan, result: Result) -> list[Segment] | None:
+    """All three in one go, for callers without a thread to spare; None if the log has changed."""
+    exchange = begin(log, plan, result)
+    if exchange is None:
+        return None
+    exchange.run()
+    return finish(exchange)
 
 
 def _still_there(log: PartitionLog, plan: Plan, result: Result) -> list[list[Segment]] | None:

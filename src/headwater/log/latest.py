@@ -22,6 +22,7 @@ KEY_BYTES_MAX = 128 * 1024**2
 """As Kafka's log.cleaner.dedupe.buffer.size."""
 _ENTRY_BYTES = 150
 """What a key costs beside its own bytes: two objects, their place in the map, and in `seal`."""
+_INT64_MIN = -(1 << 63)
 
 
 class Latest:
@@ -135,32 +136,34 @@ def read_keys(payload: bytes, count: int) -> tuple[list[bytes | None], list[int]
 
 
 def pick(payload: bytes, kept: list[int]) -> tuple[bytes, int]:
-    """The records of these numbers, byte for byte, and the largest of their timestamp deltas."""
+    """The records of these numbers, byte for byte, and the largest of their timestamp deltas.
+
+    For payloads that `read_keys` has accepted: goes from length to length.
+    """
     pieces: list[bytes] = []
-    position = number = start = 0
-    largest = -(1 << 63)
+    largest = _INT64_MIN
+    number = start = body = position = 0
     end = len(payload)
     for wanted in kept:
-        if number < wanted:
-            if position > start:
-                pieces.append(payload[start:position])
-            while number < wanted:
-                length = payload[position]
-                if length > 127:
-                    length, position = varint.read(payload, position, end)
-                    position += length >> 1
-                else:
-                    position += 1 + (length >> 1)
-                number += 1
+        while number <= wanted:
             start = position
-        length, position = varint.read(payload, position, end)
-        delta = payload[position + 1]
+            length = payload[position]
+            position += 1
+            if length > 127:
+                more = payload[position]
+                if more > 127:
+                    length, position = varint.read(payload, position - 1, end)
+                else:
+                    length += (more << 7) - 128
+                    position += 1
+            body = position
+            position += length >> 1
+            number += 1
+        pieces.append(payload[start:position])
+        delta = payload[body + 1]  # after the attributes
         if delta > 127:
-            delta, _ = varint.read(payload, position + 1, end, 10)
+            delta, _ = varint.read(payload, body + 1, end, 10)
         delta = (delta >> 1) ^ -(delta & 1)
         if delta > largest:
             largest = delta
-        position += length >> 1
-        number += 1
-    pieces.append(payload[start:position])
     return b"".join(pieces), largest

@@ -57,6 +57,11 @@ def cleaned_path(directory: Path, base_offset: int, suffix: str) -> Path:
     return directory / file_name(base_offset, suffix + CLEANED)
 
 
+def is_decided(files: FileSystem, directory: Path) -> bool:
+    """Whether a swap has begun and not ended: then only `tidy` may go on."""
+    return any(_is_segment_file(name, _LOG + SWAP) for name in files.list(directory))
+
+
 def forget(files: FileSystem, directory: Path) -> None:
     """Remove `.cleaned` files that are not wanted (any more)."""
     for name in files.list(directory):
@@ -66,6 +71,8 @@ def forget(files: FileSystem, directory: Path) -> None:
 
 def decide(files: FileSystem, directory: Path, bases: Sequence[int]) -> None:
     """Make the durable `.cleaned` files of these segments the ones that count."""
+    if not bases:
+        return
     names = set(files.list(directory))
     for base in bases:
         for suffix in _INDEXES:
