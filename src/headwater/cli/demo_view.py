@@ -5,7 +5,6 @@ Called by the `demo` command; the only file of the command line that imports ric
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,10 +124,10 @@ def print_summary(summary: Summary, *, kept: bool) -> None:
         style = "bold green" if summary.verified else "bold red"
         console.print(_verdict(summary), style=style, highlight=False)
     else:
+        print()
         for name, fact in facts:
             print(f"{name + ':':<26}{fact}")
-        print(_verdict(summary))
-        sys.stdout.flush()
+        print(f"\n{_verdict(summary)}", flush=True)
 
 
 def _facts(summary: Summary, *, kept: bool) -> list[tuple[str, str]]:
