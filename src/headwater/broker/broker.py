@@ -16,6 +16,7 @@ from types import TracebackType
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
+from headwater.broker.disk import DiskThreads
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
@@ -31,7 +32,8 @@ from headwater.log.store import LogStore
 
 logger = logging.getLogger("headwater.broker")
 
-DISK_THREADS = 4
+COMMIT_THREADS = 4
+READ_THREADS = 4
 STOP_SECONDS = 10.0
 
 
@@ -83,15 +85,18 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the logs, rebuild the state from them, then listen."""
-        self.executor = ThreadPoolExecutor(DISK_THREADS, "headwater-disk")
+        self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
+        self.disk = DiskThreads(COMMIT_THREADS)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         try:
             self.store.open(self.node_id)
             log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
-            self._catalogue_partition = Partition(LOG_NAME, 0, log, self.executor)
+            self._catalogue_partition = Partition(LOG_NAME, 0, log, self.disk)
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
             self._follow_configs()
-            self.topics = Topics(self.catalogue, self.store, self.settings, self.executor)
+            self.topics = Topics(
+                self.catalogue, self.store, self.settings, self.executor, self.disk
+            )
             self.topics.open_all()
             self.sessions = FetchSessions(
                 self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
@@ -105,6 +110,7 @@ class Broker:
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
+            self.disk.stop()
             raise
         self.groups.start()
         self.housekeeping = Housekeeping(self)
@@ -160,6 +166,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
+        self.disk.stop()
 
     # ---- what handlers ask for -------------------------------------------------------------------
 

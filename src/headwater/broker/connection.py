@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from headwater.broker import wire
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Later, Response
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -44,7 +44,7 @@ class _Answer:
         self.size = size
         self.done = False
         self.body: Response | None = None
-        self.task: asyncio.Future[Any] | None = None
+        self.task: asyncio.Future[Any] | Later | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -219,9 +219,19 @@ class Connection(asyncio.BufferedProtocol):
         if result is None or isinstance(result, dict):
             self._answered(answer, result)
             return
+        if isinstance(result, Later):
+            answer.task = result
+            result.listen(lambda body: self._arrived(answer, body))
+            return
         assert isinstance(result, Awaitable)
         answer.task = asyncio.ensure_future(result)
         answer.task.add_done_callback(lambda task: self._finished(api, answer, task))
+
+    def _arrived(self, answer: _Answer, body: Response) -> None:
+        if not self._closing:
+            self._answered(answer, body)
+            if self._inbox or self._read_paused:
+                self._pump()
 
     def _finished(self, api: Api, answer: _Answer, task: asyncio.Future[Any]) -> None:
         if task.cancelled() or self._closing:

@@ -13,16 +13,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Protocol
 
 from typing_extensions import Buffer
 
+from headwater.broker.disk import DiskThreads
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.log.recovery import open_partition
 from headwater.record.batch import BatchHeader
 
 logger = logging.getLogger("headwater.broker")
+
+INLINE_BYTES_MAX = 128 * 1024
+"""With durability=os a write this small is only a copy into the page cache."""
 
 Done = Callable[[Exception | None], None]
 
@@ -38,10 +41,10 @@ class Partition:
 
     __slots__ = (
         "_committing",
-        "_executor",
+        "_disk",
         "_failed",
-        "_loop",
         "_reported",
+        "_settled",
         "_waiting",
         "cold_reads",
         "log",
@@ -50,16 +53,16 @@ class Partition:
         "watchers",
     )
 
-    def __init__(self, topic: str, number: int, log: PartitionLog, executor: Executor) -> None:
+    def __init__(self, topic: str, number: int, log: PartitionLog, disk: DiskThreads) -> None:
         self.topic = topic
         self.number = number
         self.log = log
         self.watchers: set[Watcher] = set()
         self.cold_reads = 0
         """Reads under way in other threads; segments stay open as long as there are any."""
-        self._executor = executor
-        self._loop = asyncio.get_running_loop()
-        self._committing: asyncio.Future[None] | None = None
+        self._disk = disk
+        self._committing = False
+        self._settled: asyncio.Future[None] | None = None
         self._waiting: deque[tuple[int, Done]] = deque()
         self._failed: Exception | None = None
         self._reported: set[str] = set()
@@ -74,7 +77,7 @@ class Partition:
         if self._failed is not None:
             raise StorageFailed(f"{self.topic}-{self.number}: {self._failed}")
         offset = self.log.stage(data, header, now_ms)
-        if self._committing is None:
+        if not self._committing:
             self._commit()
         return offset
 
@@ -89,7 +92,7 @@ class Partition:
 
     async def durable(self, next_offset: int) -> None:
         """Return once everything before `next_offset` is durable. Raises StorageFailed."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: Exception | None) -> None:
             if waiter.done():
@@ -103,21 +106,33 @@ class Partition:
         await waiter
 
     def _commit(self) -> None:
-        commit = self.log.take()
-        if commit is None:
-            return
-        self._committing = self._loop.run_in_executor(self._executor, commit.run)
-        self._committing.add_done_callback(lambda future: self._committed(commit, future))
+        """Send what is staged to the disk; small writes that nobody waits to be synced go at once."""
+        while (commit := self.log.take()) is not None:
+            self._committing = True
+            if commit.unsynced or commit.size() > INLINE_BYTES_MAX:
+                self._disk.submit(commit.run, lambda error, c=commit: self._committed(c, error))  # type: ignore[misc]
+                return
+            try:
+                commit.run()
+            except OSError as error:
+                self._write_failed(error)
+                return
+            self._finish(commit)
+        self._committing = False
+        if self._settled is not None:
+            self._settled.set_result(None)
+            self._settled = None
 
-    def _committed(self, commit: Commit, future: asyncio.Future[None]) -> None:
-        self._committing = None
-        error = future.exception()
+    def _committed(self, commit: Commit, error: BaseException | None) -> None:
         if error is not None:
             self._write_failed(error)
             return
+        self._finish(commit)
+        self._commit()
+
+    def _finish(self, commit: Commit) -> None:
         before = self.log.durable_offset
         self.log.finish(commit)
-        self._commit()
         reached = self.log.durable_offset
         waiting = self._waiting
         while waiting and waiting[0][0] <= reached:
@@ -158,6 +173,7 @@ class Partition:
             logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
         for _, done in waiting:
             done(failure)
+        self._commit()
 
     def report_damage(self, error: Exception) -> None:
         """Say it once for each place, however often it is read."""
@@ -167,8 +183,10 @@ class Partition:
 
     async def settle(self) -> None:
         """Return when nothing is on its way to the disk."""
-        while self._committing is not None:
-            await asyncio.wait([self._committing])
+        if self._committing:
+            if self._settled is None:
+                self._settled = asyncio.get_running_loop().create_future()
+            await self._settled
 
     async def close(self) -> None:
         """Everything staged is written; then no more appends."""

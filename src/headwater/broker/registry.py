@@ -5,7 +5,7 @@ refuses what is not in it. A handler is a plain function
 
     handle(broker, request, context) -> dict | Awaitable[dict] | None
 
-`request` is kio's entity of the version that the client chose, the dict is the response (see
+A handler that must wait for something returns a `Later` and sets it, or is a coroutine. `request` is kio's entity of the version that the client chose, the dict is the response (see
 `wire`), None means that the protocol wants no answer (Produce with acks=0). A handler that can answer
 at once returns a dict: no task is made for it.
 """
@@ -22,7 +22,37 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 Response = Mapping[str, Any]
-Handler = Callable[["Broker", Any, "Context"], "Response | Awaitable[Response] | None"]
+Handler = Callable[["Broker", Any, "Context"], "Response | Later | Awaitable[Response] | None"]
+
+
+class Later:
+    """An answer that comes later. Lighter than a future: `set` calls its one listener at once."""
+
+    __slots__ = ("_listener", "on_cancel", "response")
+
+    def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
+        self.response: Response | None = None
+        self.on_cancel = on_cancel
+        """Called if the client goes away first."""
+        self._listener: Callable[[Response], None] | None = None
+
+    def set(self, response: Response) -> None:
+        """Give the answer; only the first counts."""
+        if self.response is None:
+            self.response = response
+            if self._listener is not None:
+                self._listener(response)
+
+    def listen(self, listener: Callable[[Response], None]) -> None:
+        if self.response is not None:
+            listener(self.response)
+        else:
+            self._listener = listener
+
+    def cancel(self) -> None:
+        self._listener = None
+        if self.on_cancel is not None:
+            self.on_cancel()
 
 
 @dataclass(frozen=True, slots=True)

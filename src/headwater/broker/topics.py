@@ -16,6 +16,7 @@ from dataclasses import replace
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Catalogue, Topic
+from headwater.broker.disk import DiskThreads
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings, check_topic_overrides, topic_config
 from headwater.log.partition import StorageFailed
@@ -50,13 +51,19 @@ class Topics:
     """The life of topics: partitions by (name, number), changed only here."""
 
     def __init__(
-        self, catalogue: Catalogue, store: LogStore, settings: Settings, executor: Executor
+        self,
+        catalogue: Catalogue,
+        store: LogStore,
+        settings: Settings,
+        executor: Executor,
+        disk: DiskThreads,
     ) -> None:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._catalogue = catalogue
         self._store = store
         self._settings = settings
         self._executor = executor
+        self._disk = disk
 
     def open_all(self) -> None:
         """At start: every partition that the catalogue names; other folders are removed."""
@@ -79,9 +86,7 @@ class Topics:
     def _adopt(self, topic: Topic, first: int) -> None:
         for number in range(first, topic.partitions):
             log = self._store.logs[topic.name, number]
-            self.partitions[topic.name, number] = Partition(
-                topic.name, number, log, self._executor
-            )
+            self.partitions[topic.name, number] = Partition(topic.name, number, log, self._disk)
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """The topic that would be made. Raises TopicError."""

@@ -46,10 +46,8 @@ STRICT = False
 """Tests switch this on: a response key that no version of the message has is then an error."""
 
 _HEADER = struct.Struct(">hhih")
-_pack_i8 = struct.Struct(">b").pack
 _pack_i16 = struct.Struct(">h").pack
 _pack_i32 = struct.Struct(">i").pack
-_pack_i64 = struct.Struct(">q").pack
 _ZERO_UUID = bytes(16)
 
 
@@ -223,25 +221,26 @@ def _put_bytes(append: Append, value: Any) -> None:
         append(piece)
 
 
-_PACKS: dict[str, Callable[[Any], bytes]] = {
-    "int8": _pack_i8,
-    "int16": _pack_i16,
-    "int32": _pack_i32,
-    "int64": _pack_i64,
-    "uint16": struct.Struct(">H").pack,
-    "uint32": struct.Struct(">I").pack,
-    "float64": struct.Struct(">d").pack,
-    "bool": struct.Struct(">?").pack,
-    "error_code": _pack_i16,
-    "timedelta_i32": _pack_i32,
-    "timedelta_i64": _pack_i64,
-    "datetime_i64": _pack_i64,
+_CODES = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "bool": "?",
+    "error_code": "h",
+    "timedelta_i32": "i",
+    "timedelta_i64": "q",
+    "datetime_i64": "q",
 }
+"""Kafka's types of fixed size, as `struct` spells them."""
 
 
 def _primitive(kafka_type: str, flexible: bool) -> Put:
-    if kafka_type in _PACKS:
-        return _fixed(_PACKS[kafka_type])
+    if kafka_type in _CODES:
+        return _fixed(struct.Struct(">" + _CODES[kafka_type]).pack)
     if kafka_type == "uuid":
         return _put_uuid
     if kafka_type == "records":
@@ -276,6 +275,8 @@ class _FieldPlan(NamedTuple):
     name: str
     put: Put
     default: Any
+    code: str
+    """For `struct`, if the field has a fixed size."""
 
 
 def _plan(field: Field[Any], flexible: bool, tagged: bool) -> _FieldPlan:
@@ -289,7 +290,8 @@ def _plan(field: Field[Any], flexible: bool, tagged: bool) -> _FieldPlan:
         put = _primitive(field.metadata["kafka_type"], flexible)
     if kind.is_array:
         put = _array(put, flexible)
-    return _FieldPlan(field.name, put, _default(field, kind.is_array, nullable))
+    code = "" if kind.is_array else _CODES.get(field.metadata.get("kafka_type", ""), "")
+    return _FieldPlan(field.name, put, _default(field, kind.is_array, nullable), code)
 
 
 def _default(field: Field[Any], is_array: bool, nullable: bool) -> Any:
@@ -315,6 +317,47 @@ def _default(field: Field[Any], is_array: bool, nullable: bool) -> Any:
     )
 
 
+def _run(plans: list[_FieldPlan]) -> Put:
+    """Several fields in a row; those of fixed size are packed together."""
+    steps: list[Put] = []
+    fixed: list[_FieldPlan] = []
+    for plan in [*plans, None]:
+        if plan is not None and plan.code:
+            fixed.append(plan)
+            continue
+        if fixed:
+            steps.append(_pack_together(fixed))
+            fixed = []
+        if plan is not None:
+            steps.append(_put_field(plan))
+
+    def put(append: Append, body: Mapping[str, Any]) -> None:
+        for step in steps:
+            step(append, body)
+
+    return steps[0] if len(steps) == 1 else put
+
+
+def _pack_together(plans: list[_FieldPlan]) -> Put:
+    pack = struct.Struct(">" + "".join(plan.code for plan in plans)).pack
+    wanted = [(plan.name, plan.default) for plan in plans]
+
+    def put(append: Append, body: Mapping[str, Any]) -> None:
+        get = body.get
+        append(pack(*[get(name, default) for name, default in wanted]))
+
+    return put
+
+
+def _put_field(plan: _FieldPlan) -> Put:
+    name, put_value, default, _ = plan
+
+    def put(append: Append, body: Mapping[str, Any]) -> None:
+        put_value(append, body.get(name, default))
+
+    return put
+
+
 @cache
 def entity_writer(entity: Any) -> Put:
     """A function that writes a dict as this kio entity."""
@@ -328,16 +371,19 @@ def entity_writer(entity: Any) -> Put:
             plain.append(plan)
         else:
             tagged[int(tag)] = plan
+    put_plain = _run(plain) if plain else None
     ordered = sorted(tagged.items())
 
     def put(append: Append, body: Mapping[str, Any]) -> None:
         if STRICT:
             _check_names(entity, body)
-        get = body.get
-        for name, put_field, default in plain:
-            put_field(append, get(name, default))
+        if put_plain is not None:
+            put_plain(append, body)
         if flexible:
-            _put_tagged(append, body, ordered)
+            if ordered:
+                _put_tagged(append, body, ordered)
+            else:
+                append(b"\0")
 
     return put
 

@@ -8,14 +8,13 @@ commits; their answers keep their order.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Topic
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Later
 from headwater.log.append import BatchTooLarge, KeyMissing, TimestampOutOfRange, prepare
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import FencedEpoch, OutOfOrderSequence, ProducerError
@@ -41,12 +40,12 @@ _CODES: dict[type[Exception], ErrorCode] = {
 class _Pending:
     """One Produce request on its way to the disk."""
 
-    __slots__ = ("answer", "future", "missing")
+    __slots__ = ("answer", "later", "missing")
 
     def __init__(self) -> None:
         self.answer: list[dict[str, Any]] = []
         self.missing = 1  # the request itself, until all of it is staged
-        self.future: asyncio.Future[Response] | None = None
+        self.later = Later()
 
     def wait_for(self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]) -> None:
         self.missing += 1
@@ -60,11 +59,11 @@ class _Pending:
 
     def arrived(self) -> None:
         self.missing -= 1
-        if not self.missing and self.future is not None and not self.future.done():
-            self.future.set_result({"responses": self.answer})
+        if not self.missing:
+            self.later.set({"responses": self.answer})
 
 
-def produce(broker: Broker, request: Any, context: Context) -> Response | asyncio.Future[Response] | None:
+def produce(broker: Broker, request: Any, context: Context) -> Later | None:
     pending = _Pending()
     for asked in request.topic_data:
         topic = _topic(broker, asked)
@@ -78,11 +77,8 @@ def produce(broker: Broker, request: Any, context: Context) -> Response | asynci
         )
     if request.acks == 0:
         return _unanswered(pending, context)
-    if pending.missing == 1:
-        return {"responses": pending.answer}
-    pending.future = asyncio.get_running_loop().create_future()
     pending.arrived()
-    return pending.future
+    return pending.later
 
 
 def _unanswered(pending: _Pending, context: Context) -> None:

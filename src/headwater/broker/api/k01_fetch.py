@@ -10,13 +10,14 @@ if it is larger than the limits, so that a reader always gets on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.fetch_sessions import Asked, FetchSessions, Session
 from headwater.broker.partition import Partition
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import Api, Context, Later, Response
 from headwater.log.partition import OffsetOutOfRange
 from headwater.record.errors import CorruptBatch
 
@@ -27,7 +28,9 @@ READ_COMMITTED = 1
 Rows = list[tuple[Asked, dict[str, Any]]]
 
 
-def fetch(broker: Broker, request: Any, context: Context) -> Response | asyncio.Future[Response]:
+def fetch(
+    broker: Broker, request: Any, context: Context
+) -> Response | Later | Awaitable[Response]:
     by_id = context.api_version >= 13
     session, asked, error = broker.sessions.resume(request, by_id)
     if error:
@@ -43,8 +46,9 @@ class _Fetch:
         "_broker",
         "_bytes_wanted",
         "_by_id",
+        "_cold",
         "_committed",
-        "_future",
+        "_later",
         "_loop",
         "_request",
         "_session",
@@ -62,15 +66,16 @@ class _Fetch:
         self._by_id = by_id
         self._committed = request.isolation_level == READ_COMMITTED
         self._loop = asyncio.get_running_loop()
-        self._future: asyncio.Future[Response] | None = None
+        self._later = Later()
+        self._cold: asyncio.Task[Response] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
 
-    def begin(self) -> Response | asyncio.Future[Response]:
+    def begin(self) -> Response | Later | Awaitable[Response]:
         rows = self._read(cached_only=True)
         if rows is None:
-            return asyncio.ensure_future(self._read_cold())
+            return self._read_cold()
         size = _size(rows)
         wait = self._request.max_wait.total_seconds()
         if size >= self._request.min_bytes or wait <= 0 or _has_error(rows) or not self._asked:
@@ -79,9 +84,8 @@ class _Fetch:
 
     # ---- waiting -------------------------------------------------------------------------------
 
-    def _wait(self, size: int, seconds: float) -> asyncio.Future[Response]:
-        self._future = self._loop.create_future()
-        self._future.add_done_callback(self._unwatch)
+    def _wait(self, size: int, seconds: float) -> Later:
+        self._later = Later(on_cancel=self._unwatch)
         self._bytes_wanted = self._request.min_bytes - size
         self._timer = self._loop.call_later(seconds, self._wake)
         self._broker.sessions.waiting.add(self._wake)
@@ -90,7 +94,7 @@ class _Fetch:
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-        return self._future
+        return self._later
 
     def grew(self, size: int) -> None:
         """A partition has more; a size of nothing means that it is gone."""
@@ -99,28 +103,15 @@ class _Fetch:
             self._wake()
 
     def _wake(self) -> None:
-        assert self._future is not None
         self._unwatch()
-        if self._future.done():
-            return
         rows = self._read(cached_only=True)
         if rows is not None:
-            self._future.set_result(self._answer(rows))
+            self._later.set(self._answer(rows))
         else:
-            task = asyncio.ensure_future(self._read_cold())
-            task.add_done_callback(self._pass_on)
+            self._cold = asyncio.ensure_future(self._read_cold())
+            self._cold.add_done_callback(lambda task: self._later.set(task.result()))
 
-    def _pass_on(self, task: asyncio.Task[Response]) -> None:
-        assert self._future is not None
-        if self._future.done() or task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self._future.set_exception(error)
-        else:
-            self._future.set_result(task.result())
-
-    def _unwatch(self, _: object = None) -> None:
+    def _unwatch(self) -> None:
         for partition in self._watched:
             partition.watchers.discard(self)
         self._watched = []
