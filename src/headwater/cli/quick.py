@@ -1,7 +1,7 @@
 """The quick way into `headwater broker`: words to a running broker without typer.
 
 Called by `main` before anything else. typer and the pydantic behind it would cost the broker's
-process about 130 ms at start and some 15 MB for as long as it runs. `understand` therefore reads
+process about 130 ms at start and 14 MB for as long as it runs. `understand` therefore reads
 the plain forms (`--name value`, `--name=value`) itself and answers None to everything else
 (help, a mistake), which then goes through typer. typer stays the authority: its command ends in
 the same `start`, and a test gives both the same words.
