@@ -32,7 +32,7 @@ from headwater.log.store import LogStore
 
 logger = logging.getLogger("headwater.broker")
 
-COMMIT_THREADS = 4
+COMMIT_THREADS = 2
 READ_THREADS = 4
 STOP_SECONDS = 10.0
 
@@ -141,7 +141,7 @@ class Broker:
                 f"cannot listen on {host}:{port}: {error.strerror or error}.",
                 hint="Choose another address with --listen; port 0 takes a free one.",
             ) from error
-        bound = self._server.sockets[0].getsockname()
+        bound: tuple[str, int] = self._server.sockets[0].getsockname()
         self.host, self.port = self._advertise or (host, bound[1])
         self.bootstrap = f"{host if ':' not in host else f'[{host}]'}:{bound[1]}"
 

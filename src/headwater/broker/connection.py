@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.broker")
 
-BUFFER_BYTES = 16 * 1024
+BUFFER_BYTES = 32 * 1024
 BUFFER_KEPT_BYTES = 2 * 1024 * 1024
 INBOX_MAX = 16
 _SIZE = struct.Struct(">i")
@@ -85,22 +85,20 @@ class Connection(asyncio.BufferedProtocol):
         self.broker.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: behind the unread ones, with room for a good deal more."""
+        size = len(self._buffer)
         if self._start == self._end:
             self._start = self._end = 0
-        if self._end == len(self._buffer):
-            self._make_room()
+        elif self._start and size - self._end < size // 2:
+            unread, view = self._end - self._start, memoryview(self._buffer)
+            view[:unread] = view[self._start : self._end]
+            self._start, self._end = 0, unread
+        if self._end == size:
+            # Twice as large as what has really arrived, whatever size the client has announced.
+            fresh = bytearray(size * 2)
+            fresh[:size] = self._buffer
+            self._buffer = fresh
         return memoryview(self._buffer)[self._end :]
-
-    def _make_room(self) -> None:
-        """Move what is unread to the front of a buffer that is large enough for more."""
-        unread = self._end - self._start
-        size = len(self._buffer)
-        if unread > size // 2:
-            wanted = _SIZE.unpack_from(self._buffer, self._start)[0] + 4 if unread >= 4 else 0
-            size = min(size * 4, max(wanted, size * 2))
-        fresh = bytearray(size)
-        fresh[:unread] = memoryview(self._buffer)[self._start : self._end]
-        self._buffer, self._start, self._end = fresh, 0, unread
 
     def buffer_updated(self, count: int) -> None:
         self._end += count
@@ -170,7 +168,9 @@ class Connection(asyncio.BufferedProtocol):
         header = wire.read_header(frame)
         api = self.broker.apis.get(header.api_key)
         if api is None:
-            raise wire.WireError(f"API {header.api_key} is not known (version {header.api_version})")
+            raise wire.WireError(
+                f"API {header.api_key} is not known (version {header.api_version})"
+            )
         if not api.supports(header.api_version):
             if header.api_key != wire.API_VERSIONS:
                 raise wire.WireError(f"{api.name} version {header.api_version} is not supported")
@@ -186,7 +186,9 @@ class Connection(asyncio.BufferedProtocol):
         """Start what may start, then read on or stop reading."""
         while self._inbox and not self._write_paused and not self._closing:
             api = self._inbox[0][0]
-            if self._answers and not (api.pipelined and self._answers[-1].header.api_key == api.key):
+            if self._answers and not (
+                api.pipelined and self._answers[-1].header.api_key == api.key
+            ):
                 break
             self._run(*self._inbox.popleft())
         self._balance_reading()
@@ -265,6 +267,6 @@ class Connection(asyncio.BufferedProtocol):
             header.api_key, max(header.api_version, 0), header.correlation_id, answer.body
         )
         if len(chunks) == 1:
-            self._transport.write(chunks[0])  # type: ignore[arg-type]
+            self._transport.write(chunks[0])
         else:
-            self._transport.writelines(chunks)  # type: ignore[arg-type]
+            self._transport.writelines(chunks)

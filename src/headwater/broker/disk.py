@@ -1,15 +1,15 @@
 """The disk threads: blocking work goes out, results come back to the event loop.
 
 `Partition` sends its commits here. Like a thread pool, but made for many short jobs: a job is a pair
-of plain functions, and however many finish at once, the event loop is woken once. Jobs of one caller
-may run side by side; whoever needs an order sends the next job when the last one is done.
+of plain functions, and those that come in one turn of the event loop travel together, there and back:
+waking a thread costs more than many a job. Jobs of one caller may run side by side; whoever needs an
+order sends the next job when the last one is done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -22,9 +22,8 @@ class DiskThreads:
 
     def __init__(self, count: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[Job, Finished] | None] = SimpleQueue()
-        self._finished: deque[tuple[Finished, BaseException | None]] = deque()
-        self._waking = False
+        self._submitted: list[tuple[Job, Finished]] = []
+        self._batches: SimpleQueue[list[tuple[Job, Finished]] | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=self._work, name=f"headwater-disk-{number}", daemon=True)
             for number in range(count)
@@ -34,31 +33,40 @@ class DiskThreads:
 
     def submit(self, job: Job, finished: Finished) -> None:
         """Run `job` in a thread, then `finished` with its exception (or None) in the event loop."""
-        self._jobs.put((job, finished))
+        if not self._submitted:
+            self._loop.call_soon(self._send)
+        self._submitted.append((job, finished))
+
+    def _send(self) -> None:
+        """Hand out what this turn of the event loop has brought, a share to each thread."""
+        submitted, self._submitted = self._submitted, []
+        share = -(-len(submitted) // len(self._threads))
+        for first in range(0, len(submitted), share):
+            self._batches.put(submitted[first : first + share])
 
     def _work(self) -> None:
-        while (item := self._jobs.get()) is not None:
-            job, finished = item
-            error: BaseException | None = None
-            try:
-                job()
-            except BaseException as raised:
-                error = raised
-            self._finished.append((finished, error))
-            if not self._waking:
-                self._waking = True
-                self._loop.call_soon_threadsafe(self._deliver)
-
-    def _deliver(self) -> None:
-        # Cleared first: whatever is appended from here on is either seen below or wakes us again.
-        self._waking = False
-        while self._finished:
-            finished, error = self._finished.popleft()
-            finished(error)
+        while (batch := self._batches.get()) is not None:
+            results = [(finished, _outcome(job)) for job, finished in batch]
+            self._loop.call_soon_threadsafe(_deliver, results)
 
     def stop(self) -> None:
         """End the threads once the work that was sent is done."""
+        if self._submitted:
+            self._send()
         for _ in self._threads:
-            self._jobs.put(None)
+            self._batches.put(None)
         for thread in self._threads:
             thread.join()
+
+
+def _outcome(job: Job) -> BaseException | None:
+    try:
+        job()
+    except BaseException as error:
+        return error
+    return None
+
+
+def _deliver(results: list[tuple[Finished, BaseException | None]]) -> None:
+    for finished, error in results:
+        finished(error)

@@ -50,6 +50,10 @@ class Session:
     asked: dict[Key, Asked] = field(default_factory=dict)
 
 
+Rows = list[tuple[Asked, dict[str, Any]]]
+"""With each partition that was asked for, its part of the answer."""
+
+
 class FetchSessions:
     """All sessions, and the fetches that wait."""
 
@@ -66,9 +70,7 @@ class FetchSessions:
 
     def resume(self, request: Any, by_id: bool) -> tuple[Session | None, list[Asked], ErrorCode]:
         """The session (if any) and the partitions that this request is about."""
-        asked = {
-            (item.topic, item.partition): item for item in _asked(request, by_id)
-        }
+        asked = {(item.topic, item.partition): item for item in _asked(request, by_id)}
         session_id = getattr(request, "session_id", 0)
         epoch = getattr(request, "session_epoch", EPOCH_FINAL)
         if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
@@ -119,7 +121,7 @@ class FetchSessions:
             session.asked[key] = item
 
     @staticmethod
-    def changed(session: Session, rows: list[tuple[Asked, dict[str, Any]]]) -> list[tuple[Asked, dict[str, Any]]]:
+    def changed(session: Session, rows: Rows) -> Rows:
         """The rows that an incremental answer must carry; those with data move to the end."""
         out = []
         for asked, row in rows:

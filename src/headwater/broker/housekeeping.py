@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
@@ -46,7 +47,9 @@ class Housekeeping:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 self._close_idle()
-                if self._is_due("retention", settings.get("log.retention.check.interval.ms") / 1000):
+                if self._is_due(
+                    "retention", settings.get("log.retention.check.interval.ms") / 1000
+                ):
                     await self.retain()
                 if self._is_due("checkpoint", CHECKPOINT_SECONDS):
                     await self._in_disk_thread(broker.store.sync_lazy)
@@ -63,7 +66,7 @@ class Housekeeping:
         self._due[duty] = now + seconds
         return True
 
-    async def _in_disk_thread(self, function, *arguments) -> None:  # type: ignore[no-untyped-def]
+    async def _in_disk_thread(self, function: Callable[..., None], *arguments: object) -> None:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._broker.executor, function, *arguments)
 

@@ -6,7 +6,7 @@ group's records go to is Kafka's rule (Java's hash of the group id), so that Kaf
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.settings import Settings
@@ -21,7 +21,13 @@ NAME = "__consumer_offsets"
 class OffsetsTopic:
     """The coordinator's store: append, and replay."""
 
-    def __init__(self, topics: Topics, catalogue: Catalogue, settings: Settings, now_ms) -> None:  # type: ignore[no-untyped-def]
+    def __init__(
+        self,
+        topics: Topics,
+        catalogue: Catalogue,
+        settings: Settings,
+        now_ms: Callable[[], int],
+    ) -> None:
         self._topics = topics
         self._catalogue = catalogue
         self._settings = settings

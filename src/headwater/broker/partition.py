@@ -13,14 +13,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
-
-from typing_extensions import Buffer
 
 from headwater.broker.disk import DiskThreads
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.log.recovery import open_partition
 from headwater.record.batch import BatchHeader
+from headwater.record.varint import Buffer
 
 logger = logging.getLogger("headwater.broker")
 
@@ -110,7 +110,7 @@ class Partition:
         while (commit := self.log.take()) is not None:
             self._committing = True
             if commit.unsynced or commit.size() > INLINE_BYTES_MAX:
-                self._disk.submit(commit.run, lambda error, c=commit: self._committed(c, error))  # type: ignore[misc]
+                self._disk.submit(commit.run, partial(self._committed, commit))
                 return
             try:
                 commit.run()

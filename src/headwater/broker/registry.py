@@ -3,11 +3,11 @@
 Every file in `api/` builds one `Api`; `ApiVersions` answers from this registry and the connection
 refuses what is not in it. A handler is a plain function
 
-    handle(broker, request, context) -> dict | Awaitable[dict] | None
+    handle(broker, request, context) -> dict | Later | Awaitable[dict] | None
 
-A handler that must wait for something returns a `Later` and sets it, or is a coroutine. `request` is kio's entity of the version that the client chose, the dict is the response (see
-`wire`), None means that the protocol wants no answer (Produce with acks=0). A handler that can answer
-at once returns a dict: no task is made for it.
+`request` is kio's entity of the version that the client chose, the dict is the response (see `wire`),
+None means that the protocol wants no answer (Produce with acks=0). A handler that can answer at once
+returns a dict: no task is made for it. One that has to wait returns a `Later`, or is a coroutine.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -74,14 +74,14 @@ class Topics:
         }
         self._store.tidy(known)
         for topic in self._catalogue.topics.values():
-            self._adopt(topic, self._open(topic, 0))
+            self._open(topic, 0)
+            self._adopt(topic, 0)
 
-    def _open(self, topic: Topic, first: int) -> int:
+    def _open(self, topic: Topic, first: int) -> None:
         """Open the partitions from `first` on (disk work)."""
         config = topic_config(self._settings, topic.configs)
         for number in range(first, topic.partitions):
             self._store.open_log(topic.name, number, config, topic.id)
-        return first
 
     def _adopt(self, topic: Topic, first: int) -> None:
         for number in range(first, topic.partitions):
@@ -158,7 +158,6 @@ class Topics:
             if partition is not None:
                 partition.log.config = config
 
-    async def _run(self, function, *arguments):  # type: ignore[no-untyped-def]
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor, function, *arguments
-        )
+    async def _run(self, function: Callable[..., object], *arguments: object) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._executor, function, *arguments)

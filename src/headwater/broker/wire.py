@@ -26,8 +26,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from typing_extensions import Buffer
-
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 from kio.serial._introspect import (
@@ -37,6 +35,8 @@ from kio.serial._introspect import (
     get_field_tag,
     is_optional,
 )
+
+from headwater.record.varint import Buffer
 
 Append = Callable[[Buffer], None]
 Put = Callable[[Append, Any], None]
@@ -104,7 +104,7 @@ def encode(
     put, header = _response_writer(api_key, api_version)
     chunks: list[Buffer] = []
     put(chunks.append, body)
-    size = sum(map(len, chunks)) + 4 + len(header)  # type: ignore[arg-type]
+    size = sum(map(len, chunks)) + 4 + len(header)
     prefix = _pack_i32(size) + _pack_i32(correlation_id) + header
     if len(chunks) == 1 or size < 4096:
         return [b"".join((prefix, *chunks))]
@@ -116,7 +116,7 @@ def _coalesced(prefix: bytes, chunks: list[Buffer]) -> list[Buffer]:
     out: list[Buffer] = []
     small: list[Buffer] = [prefix]
     for chunk in chunks:
-        if len(chunk) < 4096:  # type: ignore[arg-type]
+        if len(chunk) < 4096:
             small.append(chunk)
         else:
             out += (b"".join(small), chunk)
@@ -193,9 +193,9 @@ def _put_compact(append: Append, value: str | Buffer | None) -> None:
     append(data)
 
 
-def _put_compact_records(append: Append, value: Sequence[Buffer] | Buffer | None) -> None:
+def _put_compact_records(append: Append, value: list[Buffer] | Buffer | None) -> None:
     if not isinstance(value, list):
-        _put_compact(append, value)  # type: ignore[arg-type]
+        _put_compact(append, value)
         return
     append(uvarint(sum(map(len, value)) + 1))
     for piece in value:

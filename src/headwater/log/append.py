@@ -6,13 +6,12 @@ looks at the batch and the config, returns the batch to store, or raises why not
 
 from __future__ import annotations
 
-from typing_extensions import Buffer
-
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
+from headwater.record.varint import Buffer
 
 _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}
 

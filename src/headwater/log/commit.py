@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from typing_extensions import Buffer
-
 from headwater.log import checkpoints
 from headwater.log.files import File, FileSystem
 from headwater.log.segment import Segment, file_name
+from headwater.record.varint import Buffer
 
 logger = logging.getLogger("headwater.log")
 
@@ -56,8 +55,6 @@ class Commit:
         if self.unsynced:
             self._sync()
         self._save()
-        if self.durable_file is not None:
-            self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
 
     def _sync(self) -> None:
         try:
@@ -71,7 +68,7 @@ class Commit:
             segment.is_new = False
 
     def _save(self) -> None:
-        """What can be rebuilt from the records: if it fails, the records are stored all the same."""
+        """What can be found again from the records: if it fails, they are stored all the same."""
         try:
             for segment in self.sealed:
                 segment.save_indexes(final=True)
@@ -83,11 +80,13 @@ class Commit:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:
                 _drop_old_snapshots(self.files, self.directory)
+            if self.durable_file is not None:
+                self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
         except OSError as error:
-            logger.error("%s: an index or snapshot was not saved: %s", self.directory, error)
+            logger.error("%s: index, snapshot or position not saved: %s", self.directory, error)
 
     def size(self) -> int:
-        return sum(len(b) for _, _, buffers in self.writes for b in buffers)  # type: ignore[arg-type]
+        return sum(len(b) for _, _, buffers in self.writes for b in buffers)
 
 
 def merged(staged: Iterable[Write]) -> list[Write]:

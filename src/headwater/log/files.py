@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from typing_extensions import Buffer
+from headwater.record.varint import Buffer
 
 IOV_MAX = 1024
 

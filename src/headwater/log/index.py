@@ -3,7 +3,7 @@
 Kept in memory in exactly the form of their files, so that loading and saving is a copy. Segments look
 things up here for every fetch and every lookup by time.
 
-.index      entry of 8 bytes:  offset - base_offset int32 | file_position int32
+.index      entry of 8 bytes:  last offset of a batch - base_offset int32 | its file_position int32
 .timeindex  entry of 12 bytes: timestamp int64 | offset - base_offset int32
 
 Both must grow strictly in their first field (`.index` in both fields). Entries that do not are what a
@@ -20,7 +20,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class OffsetIndex:
-    """Sparse map from offset to the file position of the batch that starts there."""
+    """Sparse map from the last offset of a batch to the file position where the batch starts."""
 
     __slots__ = ("base_offset", "data")
     entry_bytes = _OFFSET_ENTRY.size
@@ -52,7 +52,10 @@ class OffsetIndex:
         return offset + self.base_offset, position
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """The last entry at or before `offset`; the segment's start where there is none."""
+        """The last entry at or before `offset`: no batch before its position has `offset` or more.
+
+        The segment's start where there is none.
+        """
         number = bisect_right(range(len(self)), offset, key=lambda n: self.entry(n)[0])
         return self.entry(number - 1) if number else (self.base_offset, 0)
 

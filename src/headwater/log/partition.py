@@ -20,8 +20,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from pathlib import Path
 
-from typing_extensions import Buffer
-
 from headwater.log import checkpoints, reading
 from headwater.log.commit import Commit, StorageFailed, SyncFailed, Write, merged
 from headwater.log.config import LogConfig
@@ -31,6 +29,7 @@ from headwater.log.reading import Found, Wanted
 from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.record.batch import CRC_START, BatchHeader
+from headwater.record.varint import Buffer
 
 __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed", "SyncFailed"]
 
@@ -125,7 +124,11 @@ class PartitionLog:
     def _age_max_ms(self) -> int:
         """A compacted log also rolls in time for `max.compaction.lag.ms`, as Kafka does."""
         config = self.config
-        return min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+        return (
+            min(config.segment_ms, config.max_compaction_lag_ms)
+            if config.compact
+            else config.segment_ms
+        )
 
     @staticmethod
     def _age_ms(segment: Segment, timestamp: int, now_ms: int) -> int:
@@ -180,7 +183,7 @@ class PartitionLog:
         self.durable_offset = commit.end_offset
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
-            self._durable_end = (segment, position + sum(map(len, buffers)))  # type: ignore[arg-type]
+            self._durable_end = (segment, position + sum(map(len, buffers)))
 
     def flush(self) -> None:
         """Stage to durable in one go, for callers without a thread to spare."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from typing_extensions import Buffer
-
 from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import RecordError
+from headwater.record.varint import Buffer
 
 _SLACK_BYTES = 8192
 """Read beyond what was asked for, so that finding the first batch seldom takes a second read."""
@@ -68,14 +67,14 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
 
 
 def _trusted_floor(segment: Segment, offset: int) -> int:
-    """Where the index says that the search begins, if there is a batch with that offset."""
+    """Where the index says that the search begins, if a batch with that last offset is there."""
     for attempt in range(2):
         expected, position = segment.index.floor(offset)
         if not position or position >= segment.trusted_from:
             return position
         try:
             header = batches.read_header(segment.file.read(position, HEADER_BYTES))
-            if header.base_offset == expected:
+            if header.last_offset == expected:
                 return position
         except RecordError:
             pass
@@ -154,7 +153,9 @@ def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -
     return data[:good]
 
 
-def find_time(segments: list[tuple[Segment, int]], timestamp: int, start_offset: int) -> Found | None:
+def find_time(
+    segments: list[tuple[Segment, int]], timestamp: int, start_offset: int
+) -> Found | None:
     """The first record from `start_offset` on, by offset, that is at or after `timestamp`.
 
     `segments`: with each the file position at which to stop.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from headwater.log import checkpoints, swap
@@ -96,7 +97,7 @@ def _find_segments(files: FileSystem, directory: Path, now_ms: int) -> list[Segm
         if name[:-4].isdigit()
     ]
     segments.sort(key=lambda segment: segment.base_offset)
-    for segment, following in zip(segments, segments[1:], strict=False):
+    for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
     if segments:
         segments[-1].next_offset = segments[-1].base_offset + _OFFSETS_PER_SEGMENT  # not known yet
@@ -135,7 +136,9 @@ class _Recovery:
             if tail is not None:
                 _write_again(segment, tail)
             whole = tail is not None
-            if following is not None and (not whole or following.base_offset != segment.next_offset):
+            if following is not None and (
+                not whole or following.base_offset != segment.next_offset
+            ):
                 self._drop(number + 1)
                 touched = True
                 break
@@ -180,6 +183,8 @@ class _Recovery:
                         return at
                     segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                     position = at + header.size
+                    if segment.next_offset >= self._recovery_point:
+                        break  # what follows is the tail: not even its header is known
             except CorruptSegment as error:
                 # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
                 logger.error("%s", error)
@@ -198,7 +203,7 @@ class _Recovery:
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
             for at, header in segment.headers(tail, 0 if refused else end, checked=True):
-                if header.base_offset != max(segment.next_offset, self._recovery_point_of(segment)):
+                if header.base_offset < segment.next_offset:
                     break
                 segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                 position = at + header.size
@@ -210,10 +215,6 @@ class _Recovery:
         self._report.cut_bytes += end - position
         segment.truncate(position, segment.next_offset)
         return None
-
-    def _recovery_point_of(self, segment: Segment) -> int:
-        """After damage the next batch is the one at the recovery point, whatever was lost before."""
-        return self._recovery_point if self._report.damaged else segment.next_offset
 
 
 def _resync(segment: Segment, position: int) -> int | None:

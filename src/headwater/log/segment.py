@@ -148,7 +148,7 @@ class Segment:
         last_offset = base_offset + header.last_offset_delta
         self.note(header, last_offset)
         if position - self.indexed_at > index_interval_bytes:
-            self.index.add(base_offset, position)
+            self.index.add(last_offset, position)
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
             self.indexed_at = position
         self.size = position + header.size
@@ -169,7 +169,7 @@ class Segment:
         """Take note of a batch that is in the file already, and index it if it is time."""
         self.note(header, header.last_offset)
         if position - self.indexed_at > index_interval_bytes:
-            self.index.add(header.base_offset, position)
+            self.index.add(header.last_offset, position)
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
             self.indexed_at = position
         self.next_offset = header.next_offset

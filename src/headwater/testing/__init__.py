@@ -1,5 +1,6 @@
 """The public test kit: a broker for tests, a clock to turn by hand, a disk that can fail.
 
+`headwater.testing.apache_kafka`, a module of its own, starts a real Apache Kafka to compare with.
 May import everything; nothing in headwater imports it.
 """
 
@@ -9,22 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headwater.testing.apache_kafka import apache_kafka as apache_kafka
-    from headwater.testing.broker import broker as broker
     from headwater.testing.clock import ManualClock as ManualClock
+    from headwater.testing.embedded import broker as broker
     from headwater.testing.faulty_disk import FaultyDisk as FaultyDisk
 
-__all__ = ["FaultyDisk", "ManualClock", "apache_kafka", "broker"]
+__all__ = ["FaultyDisk", "ManualClock", "broker"]
 
 _HOME = {
     "FaultyDisk": "faulty_disk",
     "ManualClock": "clock",
-    "apache_kafka": "apache_kafka",
-    "broker": "broker",
+    "broker": "embedded",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'headwater.testing' has no attribute {name!r}")
-    return getattr(import_module(f"headwater.testing.{_HOME[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"headwater.testing.{_HOME[name]}"), name)
+    return value

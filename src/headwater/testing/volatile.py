@@ -100,8 +100,7 @@ def _pieces(change: Change, random: Random, sector_bytes: int) -> list[Change]:
         cuts.add(min(max(cut - cut % sector_bytes, start), end))
     places = sorted(cuts)
     return [
-        Change(here, change.data[here - start : there - start])
-        for here, there in pairwise(places)
+        Change(here, change.data[here - start : there - start]) for here, there in pairwise(places)
     ]
 
 

@@ -47,7 +47,9 @@ class _Pending:
         self.missing = 1  # the request itself, until all of it is staged
         self.later = Later()
 
-    def wait_for(self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]) -> None:
+    def wait_for(
+        self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]
+    ) -> None:
         self.missing += 1
 
         def done(error: Exception | None) -> None:
@@ -67,7 +69,9 @@ def produce(broker: Broker, request: Any, context: Context) -> Later | None:
     pending = _Pending()
     for asked in request.topic_data:
         topic = _topic(broker, asked)
-        rows = [_append(broker, request, topic, asked, part, pending) for part in asked.partition_data]
+        rows = [
+            _append(broker, request, topic, asked, part, pending) for part in asked.partition_data
+        ]
         pending.answer.append(
             {
                 "name": getattr(asked, "name", ""),
@@ -76,7 +80,8 @@ def produce(broker: Broker, request: Any, context: Context) -> Later | None:
             }
         )
     if request.acks == 0:
-        return _unanswered(pending, context)
+        _unanswered(pending, context)
+        return None
     pending.arrived()
     return pending.later
 

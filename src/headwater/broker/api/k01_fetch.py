@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.fetch_sessions import Asked, FetchSessions, Session
+from headwater.broker.fetch_sessions import Asked, FetchSessions, Rows, Session
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Later, Response
 from headwater.log.partition import OffsetOutOfRange
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 READ_COMMITTED = 1
-Rows = list[tuple[Asked, dict[str, Any]]]
 
 
-def fetch(
-    broker: Broker, request: Any, context: Context
-) -> Response | Later | Awaitable[Response]:
+def fetch(broker: Broker, request: Any, context: Context) -> Response | Later | Awaitable[Response]:
     by_id = context.api_version >= 13
     session, asked, error = broker.sessions.resume(request, by_id)
     if error:

@@ -28,7 +28,9 @@ def api_versions(broker: Broker, request: Any, context: Context) -> Response:
 def _valid(request: Any) -> bool:
     """Kafka wants a name and a version of the client's software: letters, digits, '.' and '-'."""
     texts = (request.client_software_name, request.client_software_version)
-    return all(text and all(c.isascii() and (c.isalnum() or c in ".-_+") for c in text) for text in texts)
+    return all(
+        text and all(c.isascii() and (c.isalnum() or c in ".-_+") for c in text) for text in texts
+    )
 
 
 def _ranges(apis: list[Api]) -> list[dict[str, int]]:

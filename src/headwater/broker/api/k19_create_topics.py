@@ -109,7 +109,8 @@ def _configs(asked: Any) -> dict[str, str]:
     for entry in asked.configs:
         if entry.value is None:
             raise TopicError(
-                ErrorCode.invalid_config, f"Null value not supported for topic configs: {entry.name}"
+                ErrorCode.invalid_config,
+                f"Null value not supported for topic configs: {entry.name}",
             )
         configs[entry.name] = entry.value
     return configs

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from headwater.broker.broker import Broker
 from headwater.broker.clock import Clock
@@ -60,7 +61,7 @@ class _LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-broker")
         self._thread.start()
 
-    def run(self, coroutine) -> None:  # type: ignore[no-untyped-def]
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def stop(self) -> None:
