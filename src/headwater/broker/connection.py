@@ -21,6 +21,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from headwater.broker import wire
+from headwater.broker.errors import WireError
 from headwater.broker.registry import Api, Context, Later, Response
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active = self.broker.clock.monotonic()
         try:
             self._take_frames()
-        except wire.WireError as error:
+        except WireError as error:
             self.fail(str(error))
 
     def _take_frames(self) -> None:
@@ -114,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._end - self._start >= 4 and not self._closing:
                 (size,) = _SIZE.unpack_from(view, self._start)
                 if not 8 <= size <= self.broker.request_bytes_max:
-                    raise wire.WireError(
+                    raise WireError(
                         f"a request of {size} bytes (socket.request.max.bytes is "
                         f"{self.broker.request_bytes_max})"
                     )
@@ -168,12 +169,10 @@ class Connection(asyncio.BufferedProtocol):
         header = wire.read_header(frame)
         api = self.broker.apis.get(header.api_key)
         if api is None:
-            raise wire.WireError(
-                f"API {header.api_key} is not known (version {header.api_version})"
-            )
+            raise WireError(f"API {header.api_key} is not known (version {header.api_version})")
         if not api.supports(header.api_version):
             if header.api_key != wire.API_VERSIONS:
-                raise wire.WireError(f"{api.name} version {header.api_version} is not supported")
+                raise WireError(f"{api.name} version {header.api_version} is not supported")
             header = header._replace(api_version=-1)  # answered in version 0: KIP-511
             request = None
         else:

@@ -36,6 +36,9 @@ from kio.serial._introspect import (
     is_optional,
 )
 
+from headwater.broker import guard
+from headwater.broker.errors import WireError
+from headwater.broker.guard import unsigned_varint
 from headwater.record.varint import Buffer
 
 Append = Callable[[Buffer], None]
@@ -49,10 +52,6 @@ _HEADER = struct.Struct(">hhih")
 _pack_i16 = struct.Struct(">h").pack
 _pack_i32 = struct.Struct(">i").pack
 _ZERO_UUID = bytes(16)
-
-
-class WireError(Exception):
-    """Bytes that are not a Kafka request; the connection that sent them is closed."""
 
 
 class Header(NamedTuple):
@@ -87,11 +86,14 @@ def decode(frame: Buffer, header: Header) -> Any:
 
     Bytes behind it are ignored, as Kafka does: librdkafka leaves three in some Metadata requests.
     """
-    read, flexible = _request_reader(header.api_key, header.api_version)
+    read, schema = _request_reader(header.api_key, header.api_version)
     view = memoryview(frame).toreadonly()
     try:
-        position = _skip_tagged_fields(view, header.size) if flexible else header.size
+        position = _skip_tagged_fields(view, header.size) if schema.__flexible__ else header.size
+        guard.check(schema, view, position)
         entity, _ = read(view, position)
+    except WireError:
+        raise
     except Exception as error:  # kio raises what its parser met: underflow, bad UTF-8, bad enum
         raise WireError(f"cannot be parsed: {error or type(error).__name__}") from error
     return entity
@@ -127,9 +129,9 @@ def _coalesced(prefix: bytes, chunks: list[Buffer]) -> list[Buffer]:
 
 
 @cache
-def _request_reader(api_key: int, api_version: int) -> tuple[Callable[[Buffer, int], Any], bool]:
+def _request_reader(api_key: int, api_version: int) -> tuple[Callable[[Buffer, int], Any], Any]:
     schema: Any = load_request_schema(api_key, api_version)
-    return entity_reader(schema), schema.__flexible__
+    return entity_reader(schema), schema
 
 
 @cache
@@ -140,26 +142,14 @@ def _response_writer(api_key: int, api_version: int) -> tuple[Put, bytes]:
 
 
 def _skip_tagged_fields(view: memoryview, position: int) -> int:
-    count, position = _unsigned_varint(view, position)
-    for _ in range(count):
-        _, position = _unsigned_varint(view, position)
-        size, position = _unsigned_varint(view, position)
+    count, position = unsigned_varint(view, position)
+    for _ in range(min(count, len(view))):
+        _, position = unsigned_varint(view, position)
+        size, position = unsigned_varint(view, position)
         position += size
         if position > len(view):
             raise WireError("a tagged field exceeds the request")
     return position
-
-
-def _unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 35:
-        byte = view[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise WireError("a varint is longer than five bytes")
 
 
 def uvarint(value: int) -> bytes:
