@@ -26,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "known_difference(target, reason): fails on that server only; listed in LEDGER.md",
     )
+    # kafka-python reads its schemas in a way that Python 3.11 deprecates; not ours to mend.
+    config.addinivalue_line("filterwarnings", "ignore:read_text is deprecated:DeprecationWarning")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -63,6 +65,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         pytest.skip(f"Apache Kafka cannot run here: {missing}")
     yield found
     server.__exit__(None, None, None)
+
+
+@pytest.fixture(autouse=True)
+def tidy(cluster: Cluster) -> Iterator[None]:
+    yield
+    cluster.tidy()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import uuid
 from typing import Any
 
 import crc32c
@@ -128,9 +127,9 @@ def test_a_batch_whose_records_cannot_be_unpacked_is_refused(
     assert end_offset(wire, lies_topic) == before
 
 
-@pytest.fixture(scope="session")
-def lies_topic(cluster: Cluster) -> str:
-    return cluster.create_topic(f"lies-{uuid.uuid4().hex[:8]}")
+@pytest.fixture
+def lies_topic(cluster: Cluster, topic: str) -> str:
+    return cluster.create_topic(topic)
 
 
 def test_offsets_are_given_by_the_log(wire: Wire, cluster: Cluster, topic: str) -> None:
