@@ -77,7 +77,7 @@ def fetch(wire: Wire, topic: str, offset: int = 0, **options: Any) -> Any:
 def read_all(wire: Wire, topic: str, offset: int = 0) -> list[Batch]:
     """Every batch from an offset to the end."""
     found: list[Batch] = []
-    while (answer := fetch(wire, topic, offset)).high_watermark > offset:
+    while (answer := fetch(wire, topic, offset, max_wait=1)).high_watermark > offset:
         assert answer.error_code is ErrorCode.none
         batches = read_batches(answer.records)
         found += batches
