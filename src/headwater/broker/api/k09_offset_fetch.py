@@ -24,21 +24,24 @@ if TYPE_CHECKING:
 def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     stable = getattr(request, "require_stable", False)
     if context.api_version >= 8:
-        return {"groups": [_group(broker, group, stable, context) for group in request.groups]}
+        groups = [
+            {"group_id": group.group_id, **_group(broker, group, stable, context)}
+            for group in request.groups
+        ]
+        return {"groups": groups}
     return _group(broker, request, stable, context)
 
 
 def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[str, Any]:
     error, offsets = broker.groups.offsets.fetch(group.group_id)
     if error is not ErrorCode.none:
-        topics = _failed(group, error, context.api_version)
-        return {"group_id": group.group_id, "error_code": error, "topics": topics}
+        return {"error_code": error, "topics": _failed(group, error, context.api_version)}
     by_id = context.api_version >= 10
     if group.topics is None:
         topics = _all_topics(broker, offsets, stable, by_id)
     else:
         topics = [_topic(broker, topic, offsets, stable, by_id) for topic in group.topics]
-    return {"group_id": group.group_id, "topics": topics}
+    return {"topics": topics}
 
 
 def _topic(
@@ -68,8 +71,8 @@ def _all_topics(
         if by_id and found is None:
             continue
         partitions = [_partition(offsets, name, index, stable) for index in values]
-        topic_id = found.id if found is not None else None
-        answer.append({"name": name, "topic_id": topic_id, "partitions": partitions})
+        named = {"topic_id": found.id} if by_id and found is not None else {"name": name}
+        answer.append({**named, "partitions": partitions})
     return answer
 
 

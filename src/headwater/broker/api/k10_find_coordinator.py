@@ -27,14 +27,14 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     if context.api_version < 4:
         return _coordinator(broker, request.key, key_type, context)
     keys = request.coordinator_keys
-    return {"coordinators": [_coordinator(broker, key, key_type, context) for key in keys]}
+    found = [{"key": key, **_coordinator(broker, key, key_type, context)} for key in keys]
+    return {"coordinators": found}
 
 
 def _coordinator(broker: Broker, key: str, key_type: int, context: Context) -> dict[str, Any]:
     problem = _problem(key, key_type, context.api_version)
     if problem:
         return {
-            "key": key,
             "error_code": ErrorCode.invalid_request,
             "error_message": problem,
             "node_id": -1,
@@ -42,7 +42,6 @@ def _coordinator(broker: Broker, key: str, key_type: int, context: Context) -> d
             "port": -1,
         }
     return {
-        "key": key,
         "error_code": ErrorCode.none,
         "error_message": "NONE" if context.api_version < 4 else "",
         "node_id": broker.node_id,
