@@ -46,6 +46,8 @@ class Model:
     start: int = 0
     durable_start: int = 0
     """The start offset that was last written down for good."""
+    cleaned_end: int = 0
+    """Compaction may have been up to here: of each key only the newest record must be there."""
     unused_end: int = 0
     """Offsets below this that no batch has were given up, and stay unused."""
 
@@ -82,12 +84,27 @@ class Model:
         """The batches that a reader at `offset` must get, up to `upper`."""
         return [b for b in self.batches if b.next_offset > offset and b.base_offset < upper]
 
-    def find_time(self, timestamp: int) -> tuple[int, int] | None:
-        for batch in self.visible(self.start, self.durable_end):
-            for record in batch.records:
-                if record.offset >= self.start and record.timestamp >= timestamp:
-                    return record.timestamp, record.offset
-        return None
+    def records(self) -> list[Record]:
+        """Every record that a reader may see."""
+        visible = self.visible(self.start, self.durable_end)
+        return [record for batch in visible for record in batch.records]
+
+    def check_compacted(self, found: list[Record]) -> None:
+        """Compaction may leave out what is not the newest of its key, and nothing else."""
+        stored = {record.offset: record for record in self.records()}
+        for record in found:
+            assert record == stored.get(record.offset), f"{record} was never stored"
+        there = {record.offset for record in found}
+        newest = {r.key: r for r in stored.values() if r.offset >= self.start}
+        for record in stored.values():
+            if record.offset in there or record.offset < self.start:
+                continue
+            assert record.offset < self.cleaned_end, f"{record} vanished without compaction"
+            last = newest[record.key]
+            assert record is not last or record.value is None, f"the newest of its key: {record}"
+            if last.offset not in there:  # a tombstone that has gone must have taken all before it
+                left = [r for r in found if r.key == last.key and r.offset >= self.start]
+                assert not left, f"a deleted key came back: {left[0]}"
 
     def last_of_producer(self, producer_id: int) -> Batch | None:
         found = [b for b in self.batches if b.header.producer_id == producer_id]

@@ -23,6 +23,7 @@ STEPS = 40
 
 ORDINARY = {"append": 12, "commit": 6, "write": 3, "finish": 2, "roll": 1, "wait": 2, "read": 2}
 ORDINARY |= {"retain": 2, "delete": 1, "checkpoint": 1, "retry": 1, "close": 1}
+COMPACTION = ORDINARY | {"compact": 6, "roll": 4, "retain": 1}
 CRASHES = {"cut": 3, "kill": 2, "stop_soon": 3}
 FAILURES = {"fail_write": 2, "fail_sync": 1, "fill_disk": 1}
 
@@ -55,23 +56,29 @@ def run(world: World, steps: Iterable[Step]) -> World:
     return world
 
 
-def check(first_seed: int, count: int, weights: Mapping[str, int], durability: str) -> None:
-    """Run many plans; where one fails, say which, and the fewest steps that fail the same way."""
+def check(
+    first_seed: int,
+    count: int,
+    weights: Mapping[str, int],
+    durability: str,
+    *,
+    compact: bool = False,
+) -> None:
+    """Run many plans; where one fails, say which, and the fewest steps that fail too."""
     chosen = os.environ.get("HEADWATER_SEED")
     seeds = [int(chosen)] if chosen else range(first_seed, first_seed + count * (50 if SOAK else 1))
     for seed in seeds:
+        failing = partial(failure, partial(World, seed, durability, compact=compact))
         steps = make(seed, weights)
-        error = failure(seed, durability, steps)
-        if error is not None:
-            fewest = shrink(steps, partial(failure, seed, durability))
-            error = failure(seed, durability, fewest)
+        if failing(steps) is not None:
+            fewest = shrink(steps, failing)
             story = " → ".join(f"{step.name}:{step.seed}" for step in fewest)
-            pytest.fail(f"HEADWATER_SEED={seed} durability={durability}: {error!r} after {story}")
+            pytest.fail(f"HEADWATER_SEED={seed}: {failing(fewest)!r} after {story}")
 
 
-def failure(seed: int, durability: str, steps: Iterable[Step]) -> Exception | None:
+def failure(make_world: Callable[[], World], steps: Iterable[Step]) -> Exception | None:
     try:
-        run(World(seed, durability), steps)
+        run(make_world(), steps)
     except Exception as error:
         return error
     return None

@@ -103,6 +103,18 @@ def test_it_refuses_what_the_real_file_system_refuses(tmp_path: Path) -> None:
         assert files.list(tmp_path) == ["closed"]
 
 
+def test_a_lock_is_held_once_and_ends_with_the_process(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    disk.make_dir(tmp_path)
+    for files in (Files(), disk):
+        release = files.lock(tmp_path / "lock")
+        with pytest.raises(BlockingIOError):
+            files.lock(tmp_path / "lock")
+        release()
+        files.lock(tmp_path / "lock")()
+    disk.kill().lock(tmp_path / "lock")
+
+
 # ---- power cuts ------------------------------------------------------------------------------
 
 

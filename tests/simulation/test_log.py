@@ -19,3 +19,11 @@ def test_with_durability_os_a_kill_loses_nothing() -> None:
 
 def test_with_durability_os_a_power_cut_leaves_a_prefix() -> None:
     plan.check(4_000, 150, plan.ORDINARY | plan.CRASHES, "os")
+
+
+def test_compaction_keeps_the_newest_of_every_key_through_any_crash() -> None:
+    plan.check(5_000, 200, plan.COMPACTION | plan.CRASHES, "disk", compact=True)
+
+
+def test_compaction_keeps_the_newest_of_every_key_on_a_failing_disk() -> None:
+    plan.check(6_000, 100, plan.COMPACTION | plan.FAILURES, "disk", compact=True)

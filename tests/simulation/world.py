@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from headwater.log import retention
+from headwater.log import compaction, retention
 from headwater.log.config import LogConfig
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.log.producers import OutOfOrderSequence
@@ -33,17 +33,14 @@ TOPIC = "simulated"
 PRODUCERS = 3
 
 
-class Store(LogStore):
-    """A store whose lock file is not on the real disk."""
-
-    def _lock(self) -> None:
-        return
-
-
-def any_config(dice: Random, durability: str) -> LogConfig:
+def any_config(dice: Random, durability: str, compact: bool) -> LogConfig:
     """Small enough that forty steps roll, index and delete."""
     by_time = dice.random() < 0.5
     return LogConfig(
+        compact=compact,
+        delete=not compact or dice.random() < 0.3,
+        delete_retention_ms=dice.choice((0, 50_000)),
+        min_cleanable_dirty_ratio=dice.choice((0.0, 0.5)),
         segment_bytes=dice.choice((400, 900, 3000, 20_000)),
         segment_ms=dice.choice((50_000, 10**9)),
         index_interval_bytes=dice.choice((1, 200, 4096)),
@@ -56,22 +53,22 @@ def any_config(dice: Random, durability: str) -> LogConfig:
 class World:
     """Everything that one run is about."""
 
-    def __init__(self, seed: int, durability: str) -> None:
+    def __init__(self, seed: int, durability: str, *, compact: bool = False) -> None:
         dice = Random(seed)
-        self.config = any_config(dice, durability)
+        self.config = any_config(dice, durability, compact)
         self.clock = ManualClock()
         self.disk = FaultyDisk(dice.getrandbits(32), sector_bytes=dice.choice((1, 1, 16, 512)))
         self.model = Model()
         self.commit: Commit | None = None
         self.fenced = False
-        self.store: Store
+        self.store: LogStore
         self.log: PartitionLog
         self.open()
 
     # ---- starting and ending -------------------------------------------------------------------
 
     def open(self) -> None:
-        self.store = Store(self.disk, ROOT, self.clock.now_ms)
+        self.store = LogStore(self.disk, ROOT, self.clock.now_ms)
         self.store.open(1)
         self.log = self.store.open_log(TOPIC, 0, self.config)
         self.commit = None
@@ -120,7 +117,8 @@ class World:
         found = tuple(
             Record(i, now + dice.randint(-30_000, 5_000), b"k%d" % dice.randint(0, 9), value)
             for i, value in enumerate(
-                dice.randbytes(dice.choice((0, 5, 80))) for _ in range(dice.choice((1, 1, 2, 7)))
+                None if dice.random() < 0.1 else dice.randbytes(dice.choice((0, 5, 80)))
+                for _ in range(dice.choice((1, 1, 2, 7)))
             )
         )
         codec = dice.choice((0, 0, 0, 1, 2, 3, 4))
@@ -227,6 +225,19 @@ class World:
         else:
             assert self.log.size() >= self.config.retention_bytes, "retention deleted too much"
 
+    def do_compact(self, dice: Random) -> None:
+        if self.fenced or self.commit is not None:
+            return
+        log = self.log
+        plan = compaction.plan(log, self.clock.now_ms())
+        if plan is None:
+            return
+        result = compaction.compact(self.disk, log.directory, plan)
+        self.model.cleaned_end = max(self.model.cleaned_end, result.cleaned_offset)
+        for segment in compaction.apply(log, plan, result) or ():
+            segment.close()
+        self.check_readers(dice)
+
     def do_delete(self, dice: Random) -> None:
         if self.fenced:
             return
@@ -297,21 +308,41 @@ class World:
     def check_readers(self, dice: Random) -> None:
         log, model = self.log, self.model
         assert log.durable_offset == model.durable_end, "something is visible that is not durable"
-        self.check_reader(log.start_offset, dice.choice((1, 300, 10**6)), model.durable_end)
+        found = self.read_all(dice)
+        if self.config.compact:
+            model.check_compacted(found)
+        else:
+            self.check_reader(log.start_offset, dice.choice((1, 300, 10**6)), model.durable_end)
         if log.durable_offset > log.start_offset:
             offset = dice.randint(log.start_offset, log.durable_offset)
             upper = dice.randint(log.start_offset, log.durable_offset)
-            self.check_reader(offset, dice.choice((1, 500)), upper)
-            self.check_times(dice)
+            if not self.config.compact:
+                self.check_reader(offset, dice.choice((1, 500)), upper)
+            self.check_times(dice, [record for record in found if record.offset >= model.start])
+
+    def read_all(self, dice: Random) -> list[Record]:
+        """Every record from the start to the durable offset, as a client would fetch them."""
+        found: list[Record] = []
+        offset, size_max = self.log.start_offset, dice.choice((1, 300, 10**6))
+        while offset < self.log.durable_offset:
+            data = bytes(self.log.read(offset, size_max) or b"")
+            if not data:
+                break
+            for position, header in batches.scan(data):
+                assert offset <= header.last_offset < self.log.durable_offset, "out of order"
+                found += records.decode(data, position)
+                offset = header.next_offset
+        return found
 
     def check_reader(self, offset: int, size_max: int, upper: int) -> None:
+        """The very bytes that were stored, batch after batch."""
         expected = self.model.visible(offset, upper)
         if upper < self.model.durable_end:  # a batch that reaches beyond the bound is not given
             expected = [batch for batch in expected if batch.next_offset <= upper]
         epoch = 0
         for batch in expected:
             data = self.log.read(offset, size_max, upper=upper)
-            assert data is not None and len(data), f"no batch at offset {offset}"  # type: ignore[arg-type]
+            assert data is not None and len(data), f"no batch at offset {offset}"
             found = bytes(data)[: len(batch.data)]
             assert batch.is_stored_as(found), f"other bytes than were stored at offset {offset}"
             header = batches.read_header(found)
@@ -320,13 +351,18 @@ class World:
         if offset < upper and not expected:
             return
         data = self.log.read(max(offset, min(upper, self.log.next_offset)), size_max, upper=upper)
-        assert data is not None and not len(data), "records that were never stored"  # type: ignore[arg-type]
+        assert data is not None and not len(data), "records that were never stored"
 
-    def check_times(self, dice: Random) -> None:
-        known = self.model.visible(self.model.start, self.model.durable_end)
-        record = dice.choice(dice.choice(known).records)
-        for timestamp in (record.timestamp, record.timestamp + 1, 0):
-            assert self.log.find_time(timestamp) == self.model.find_time(timestamp), timestamp
+    def check_times(self, dice: Random, found: list[Record]) -> None:
+        if not found:
+            return
+        chosen = dice.choice(found).timestamp
+        for timestamp in (chosen, chosen + 1, 0):
+            first = next(((r.timestamp, r.offset) for r in found if r.timestamp >= timestamp), None)
+            assert self.log.find_time(timestamp) == first, f"find_time({timestamp})"
+        latest = max(record.timestamp for record in found)
+        first = next((r.timestamp, r.offset) for r in found if r.timestamp == latest)
+        assert self.log.find_max_timestamp() == first, "find_max_timestamp"
 
     def check_producers(self) -> None:
         for producer_id in range(PRODUCERS):

@@ -92,6 +92,7 @@ class FaultyDisk:
         self.cold = False
         """While true no read can be answered from the cache (`read_cached` gives None)."""
         self._root = Directory()
+        self._locked: set[Path] = set()
         self._faults = Faults()
         self._lock = threading.RLock()
 
@@ -255,6 +256,15 @@ class FaultyDisk:
                 else:
                     self.remove(directory / name)
             self.remove(directory)
+
+    def lock(self, path: Path) -> Callable[[], None]:
+        """Until the returned function is called, or this disk has crashed or been killed."""
+        with self._lock:
+            if path in self._locked:
+                raise _error(errno.EWOULDBLOCK, path)
+            self.open(path, create=True)
+            self._locked.add(path)
+            return lambda: self._locked.discard(path)
 
     # ---- one step ------------------------------------------------------------------------------
 
