@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
+from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
@@ -62,6 +64,7 @@ class Broker:
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
         self.stopping = False
+        self._per_host: Counter[str] = Counter()
         self._listen = _address(listen)
         self._advertise = _address(advertise) if advertise else None
         self._files = files or Files()
@@ -115,6 +118,8 @@ class Broker:
         self.groups.start()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
+        self.cleaner = Cleaner(self)
+        self.cleaner.start()
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -134,7 +139,10 @@ class Broker:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self), host, port, backlog=512
+                lambda: Connection(self),
+                host,
+                port,
+                backlog=self.settings.get("socket.listen.backlog.size"),
             )
         except OSError as error:
             raise HeadwaterError(
@@ -150,6 +158,7 @@ class Broker:
         self.stopping = True
         if self._server is not None:
             self._server.close()
+        await self.cleaner.stop()
         await self.housekeeping.stop()
         self.groups.stopping()
         deadline = self.clock.monotonic() + STOP_SECONDS
@@ -161,7 +170,7 @@ class Broker:
         for connection in tuple(self.connections):
             connection.close()
         await self.groups.stop()
-        for partition in (*self.topics.partitions.values(), self._catalogue_partition):
+        for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
@@ -177,15 +186,26 @@ class Broker:
     def partition(self, topic: str, number: int) -> Partition | None:
         return self.topics.partitions.get((topic, number))
 
+    def all_partitions(self) -> list[Partition]:
+        """Those of the topics, and the catalogue's own."""
+        return [*self.topics.partitions.values(), self._catalogue_partition]
+
     # ---- connections and their memory ------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
+        host = connection.client_host
+        self._per_host[host] += 1
         if len(self.connections) > self.settings.get("max.connections"):
             connection.fail("max.connections are open")
+        elif self._per_host[host] > self.settings.get("max.connections.per.ip"):
+            connection.fail("max.connections.per.ip are open")
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self._per_host[connection.client_host] -= 1
+        if not self._per_host[connection.client_host]:
+            del self._per_host[connection.client_host]
 
     @property
     def overloaded(self) -> bool:

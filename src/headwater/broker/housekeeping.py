@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
+from headwater.broker.settings import Settings
 from headwater.log import retention
 from headwater.log.segment import Segment
 
@@ -51,7 +52,7 @@ class Housekeeping:
                     "retention", settings.get("log.retention.check.interval.ms") / 1000
                 ):
                     await self.retain()
-                if self._is_due("checkpoint", CHECKPOINT_SECONDS):
+                if self._is_due("checkpoint", _checkpoint_seconds(settings)):
                     await self._in_disk_thread(broker.store.sync_lazy)
                     await self._in_disk_thread(broker.store.checkpoint)
                 if self._is_due("release", RELEASE_SECONDS):
@@ -77,19 +78,21 @@ class Housekeeping:
             await self.retain_partition(partition, now_ms)
 
     async def retain_partition(self, partition: Partition, now_ms: int) -> None:
-        log = partition.log
-        count = retention.expired(log, now_ms)
-        if not count:
-            return
-        if count == len(log.segments):
-            log.roll(now_ms)
-        dropped = log.drop_front(count)
-        await self._in_disk_thread(self._broker.store.checkpoint_starts)
-        await self._in_disk_thread(_remove_files, dropped)
-        while partition.cold_reads:
-            await asyncio.sleep(0.01)
-        for segment in dropped:
-            segment.close()
+        async with partition.maintenance:
+            log = partition.log
+            if log.config.compact and log.is_overdue(now_ms):
+                partition.roll(now_ms)  # so that an idle log gets clean, too
+            count = retention.expired(log, now_ms)
+            if not count:
+                return
+            if count == len(log.segments):
+                partition.roll(now_ms)
+            dropped = log.drop_front(count)
+            await self._in_disk_thread(self._broker.store.checkpoint_starts)
+            await self._in_disk_thread(_remove_files, dropped)
+            await partition.when_unread()
+            for segment in dropped:
+                segment.close()
         logger.info(
             "%s-%d: %d old segments removed, the log starts at offset %d now",
             partition.topic,
@@ -112,9 +115,15 @@ class Housekeeping:
         )
         for partition in self._broker.topics.partitions.values():
             partition.log.producers.expire(before_ms)
-            if not partition.cold_reads:
+            if not partition.cold_reads and not partition.maintenance.locked():
                 for segment in partition.log.segments[:-1]:
                     segment.release()
+
+
+def _checkpoint_seconds(settings: Settings) -> float:
+    """Kafka's interval, but no more than ours: what is written down need not be scanned."""
+    wanted: int = settings.get("log.flush.offset.checkpoint.interval.ms")
+    return min(wanted / 1000, CHECKPOINT_SECONDS)
 
 
 def _remove_files(segments: list[Segment]) -> None:

@@ -47,7 +47,9 @@ class Partition:
         "_settled",
         "_waiting",
         "cold_reads",
+        "compaction_failed",
         "log",
+        "maintenance",
         "number",
         "topic",
         "watchers",
@@ -60,6 +62,10 @@ class Partition:
         self.watchers: set[Watcher] = set()
         self.cold_reads = 0
         """Reads under way in other threads; segments stay open as long as there are any."""
+        self.maintenance = asyncio.Lock()
+        """Held by whoever removes or replaces segments."""
+        self.compaction_failed = 0
+        """Not to be compacted again before this time."""
         self._disk = disk
         self._committing = False
         self._settled: asyncio.Future[None] | None = None
@@ -80,6 +86,12 @@ class Partition:
         if not self._committing:
             self._commit()
         return offset
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, so that the one before can be removed or compacted."""
+        self.log.roll(now_ms)
+        if not self._committing:
+            self._commit()
 
     def when_durable(self, next_offset: int, done: Done) -> None:
         """Call `done` once everything before `next_offset` is durable, or with why it will not be."""
@@ -153,27 +165,44 @@ class Partition:
         )
         failure = StorageFailed(str(error))
         waiting, self._waiting = self._waiting, deque()
-        log = self.log
-        log.abandon()
         try:
             if isinstance(error, SyncFailed):
                 raise error
-            self.log, _ = open_partition(
-                log.files,
-                log.directory,
-                log.config,
-                0,
-                recovery_point=log.durable_offset,
-                start_offset=log.start_offset,
-                cut_at=log.durable_offset,
-            )
-            self.log.cleaned_offset = log.cleaned_offset
+            self._open_again()
         except (OSError, SyncFailed) as worse:
             self._failed = worse
             logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
         for _, done in waiting:
             done(failure)
         self._commit()
+
+    def _open_again(self) -> None:
+        """Go back to what is durable, as the disk has it."""
+        log = self.log
+        log.abandon()
+        self.log, _ = open_partition(
+            log.files,
+            log.directory,
+            log.config,
+            0,
+            recovery_point=log.durable_offset,
+            start_offset=log.start_offset,
+            cut_at=log.durable_offset,
+        )
+        self.log.cleaned_offset = log.cleaned_offset
+
+    async def reopen(self) -> None:
+        """Read the log's folder anew: a change of its files failed half-way."""
+        await self.settle()
+        try:
+            self._open_again()
+        except OSError as error:
+            self._failed = error
+
+    async def when_unread(self) -> None:
+        """Return once no other thread reads this log."""
+        while self.cold_reads:
+            await asyncio.sleep(0.01)
 
     def report_damage(self, error: Exception) -> None:
         """Say it once for each place, however often it is read."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from pathlib import Path
+from zlib import crc32
 
 from headwater.log import checkpoints, reading
 from headwater.log.commit import Commit, StorageFailed, SyncFailed, Write, merged
@@ -124,11 +125,16 @@ class PartitionLog:
     def _age_max_ms(self) -> int:
         """A compacted log also rolls in time for `max.compaction.lag.ms`, as Kafka does."""
         config = self.config
-        return (
-            min(config.segment_ms, config.max_compaction_lag_ms)
-            if config.compact
-            else config.segment_ms
-        )
+        age_ms = config.segment_ms
+        if config.segment_jitter_ms > 0:
+            # Different for every segment, but the same each time it is asked for.
+            name = str(self.active.path(".log")).encode()
+            age_ms -= crc32(name) % min(config.segment_jitter_ms, age_ms)
+        return min(age_ms, config.max_compaction_lag_ms) if config.compact else age_ms
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether the active segment would be rolled, if only something were appended."""
+        return bool(self.active.size) and now_ms - self.active.created_ms > self._age_max_ms()
 
     @staticmethod
     def _age_ms(segment: Segment, timestamp: int, now_ms: int) -> int:

@@ -36,7 +36,14 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
         topics = [await _named(broker, item, create, operations) for item in asked or ()]
     cluster = getattr(request, "include_cluster_authorized_operations", False)
     return {
-        "brokers": [{"node_id": broker.node_id, "host": broker.host, "port": broker.port}],
+        "brokers": [
+            {
+                "node_id": broker.node_id,
+                "host": broker.host,
+                "port": broker.port,
+                "rack": broker.settings.get("broker.rack"),
+            }
+        ],
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,

@@ -33,7 +33,14 @@ def describe_cluster(broker: Broker, request: Any, context: Context) -> Response
         "endpoint_type": BROKERS,
         "cluster_id": broker.cluster_id,
         "controller_id": broker.node_id,
-        "brokers": [{"broker_id": broker.node_id, "host": broker.host, "port": broker.port}],
+        "brokers": [
+            {
+                "broker_id": broker.node_id,
+                "host": broker.host,
+                "port": broker.port,
+                "rack": broker.settings.get("broker.rack"),
+            }
+        ],
         "cluster_authorized_operations": CLUSTER_OPERATIONS if operations else NO_OPERATIONS,
     }
 

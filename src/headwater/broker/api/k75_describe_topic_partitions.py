@@ -16,8 +16,6 @@ from headwater.broker.registry import Api, Context, Response
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-LIMIT_MAX = 2000
-
 
 def describe_topic_partitions(broker: Broker, request: Any, context: Context) -> Response:
     names = sorted({asked.name for asked in request.topics} or set(broker.catalogue.topics))
@@ -26,7 +24,8 @@ def describe_topic_partitions(broker: Broker, request: Any, context: Context) ->
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
             first = max(request.cursor.partition_index, 0)
-    left = min(max(request.response_partition_limit, 1), LIMIT_MAX)
+    limit: int = broker.settings.get("max.request.partition.size.limit")
+    left = min(max(request.response_partition_limit, 1), limit)
     rows: list[dict[str, Any]] = []
     for name in names:
         topic = broker.catalogue.topics.get(name)

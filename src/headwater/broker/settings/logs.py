@@ -141,7 +141,9 @@ COMPACTION = (
     Definition(
         "log.cleaner.enable", Kind.BOOLEAN, True, "Whether topics with compact are compacted."
     ),
-    _dynamic("log.cleaner.threads", Kind.INT, 1, "Compactions at one time.", at_least(0)),
+    _dynamic(
+        "log.cleaner.threads", Kind.INT, 1, "There is one compaction at a time.", at_least(0)
+    )._replace(effect=False),
     _dynamic(
         "log.cleaner.backoff.ms",
         Kind.LONG,
@@ -245,8 +247,9 @@ FLUSHING = (
         "log.flush.start.offset.checkpoint.interval.ms",
         Kind.INT,
         60_000,
-        "How often the log start offsets are written down.",
+        "Log start offsets are written down whenever they change.",
         at_least(0),
+        effect=False,
     ),
     _dynamic(
         "log.flush.interval.messages", Kind.LONG, LONG_MAX, _BY_DURABILITY, at_least(1)
