@@ -82,8 +82,6 @@ def _run(arguments: argparse.Namespace, plan: Plan, names: tuple[str, ...]) -> N
     kafka_jars()
     results = Results()
     about = machine.describe(plan.home)
-    say(f"touch {plan.memory_mb} MB of memory")
-    machine.touch_memory(plan.memory_mb)
     if "start" in names:
         start.measure(plan, results)
     if SIDE_BY_SIDE.keys() & set(names):

@@ -10,7 +10,7 @@ import os
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from bench.broker import wire
+from bench.broker import machine, wire
 from bench.broker.contestants import Broker
 from bench.broker.meter import Meter
 from bench.broker.plan import PARTITIONS, RECORD_SIZES, Plan, say
@@ -40,15 +40,15 @@ def measure(plan: Plan, brokers: list[Broker], results: Results) -> None:
     for turn in range(plan.rounds):
         for record_bytes, records in zip(RECORD_SIZES, plan.confluent_records, strict=True):
             for broker in rotated(brokers, turn):
-                _round(broker, results, record_bytes, records)
+                _round(plan, broker, results, record_bytes, records)
 
 
-def _round(broker: Broker, results: Results, record_bytes: int, records: int) -> None:
+def _round(plan: Plan, broker: Broker, results: Results, record_bytes: int, records: int) -> None:
     topic = f"confluent-{record_bytes}-{os.urandom(4).hex()}"
     scenario = f"confluent-kafka, {record_bytes} B"
     with wire.Connection(broker.bootstrap) as admin:
         wire.create_topic(admin, topic, PARTITIONS)
-        os.sync()
+        machine.settle(plan.home, records * record_bytes // 1_000_000)
         with Meter(broker.pid) as usage:
             _produce(broker.bootstrap, topic, os.urandom(record_bytes), records)
         produced = {"records_per_s": records / usage.wall_s, **usage.metrics(records)}

@@ -11,10 +11,9 @@ hits both. Restart is from the new process's start to a record acknowledged in e
 
 from __future__ import annotations
 
-import os
 import shutil
 
-from bench.broker import batches, raw, wire
+from bench.broker import batches, machine, raw, wire
 from bench.broker.contestants import ALL, DEFAULTS, Broker
 from bench.broker.meter import Meter
 from bench.broker.plan import PARTITIONS, Plan, say
@@ -40,7 +39,7 @@ def measure(plan: Plan, results: Results) -> None:
             _append(broker, "large", plan.large_log_mb)
         for turn in range(_WINDOWS):
             for broker in raw.rotated(brokers, turn):
-                _windows(plan, broker, f"small-{turn}", results)
+                _windows(plan, broker, turn, results)
         for broker in brokers:
             _comes_back(broker, "large", results)
     finally:
@@ -63,21 +62,22 @@ def _append(broker: Broker, topic: str, megabytes: int) -> int:
     return requests * raw.CONNECTIONS * per_request
 
 
-def _windows(plan: Plan, broker: Broker, small: str, results: Results) -> None:
+def _windows(plan: Plan, broker: Broker, turn: int, results: Results) -> None:
+    small = f"small-{turn}"
     _create(broker, small)
     _append(broker, small, plan.small_log_mb)
-    rates = []
-    for size, topic in (("small", small), ("large", "large")):
-        os.sync()
+    rates = {}
+    for size, topic in (("small", small), ("large", "large"))[:: 1 if turn % 2 else -1]:
+        machine.settle(plan.home, plan.window_mb)
         with Meter(broker.pid) as usage:
             records = _append(broker, topic, plan.window_mb)
-        rates.append(records / usage.wall_s)
-        metrics = {"records_per_s": rates[-1], **usage.metrics(records)}
+        rates[size] = records / usage.wall_s
+        metrics = {"records_per_s": rates[size], **usage.metrics(records)}
         results.add(f"append to a {size} log", broker.contestant, metrics)
     with wire.Connection(broker.bootstrap) as connection:
         wire.delete_topic(connection, small)
-    shown = ", ".join(f"{rate / 1e6:.2f} M/s" for rate in rates)
-    say(f"append to a small log, to a large one: {broker.name:14} {shown}")
+    shown = ", ".join(f"to a {size} log {rate / 1e6:.2f} M/s" for size, rate in rates.items())
+    say(f"append: {broker.name:14} {shown}")
 
 
 def _comes_back(broker: Broker, size: str, results: Results) -> bool:

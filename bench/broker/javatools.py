@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from bench.broker import wire
+from bench.broker import machine, wire
 from bench.broker.contestants import Broker
 from bench.broker.meter import Meter
 from bench.broker.plan import PARTITIONS, RECORD_SIZES, Plan, say
@@ -28,15 +28,15 @@ def measure(plan: Plan, brokers: list[Broker], results: Results) -> None:
         for record_bytes, records in zip(RECORD_SIZES, plan.java_records, strict=True):
             if record_bytes in plan.java_sizes:
                 for broker in rotated(brokers, turn):
-                    _round(broker, results, record_bytes, records)
+                    _round(plan, broker, results, record_bytes, records)
 
 
-def _round(broker: Broker, results: Results, record_bytes: int, records: int) -> None:
+def _round(plan: Plan, broker: Broker, results: Results, record_bytes: int, records: int) -> None:
     topic = f"java-{record_bytes}-{os.urandom(4).hex()}"
     scenario = f"Kafka's perf tools, {record_bytes} B"
     with wire.Connection(broker.bootstrap) as admin:
         wire.create_topic(admin, topic, PARTITIONS)
-        os.sync()
+        machine.settle(plan.home, records * record_bytes // 1_000_000)
         with Meter(broker.pid) as usage:
             produced = _producer_performance(broker.bootstrap, topic, record_bytes, records)
         metrics = {"records_per_s": produced, **usage.metrics(records)}

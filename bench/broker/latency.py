@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench.broker import batches, wire
+from bench.broker import batches, machine, wire
 from bench.broker.contestants import Broker
 from bench.broker.meter import Meter
 from bench.broker.plan import Plan, say
@@ -40,7 +40,7 @@ def measure(plan: Plan, brokers: list[Broker], results: Results) -> None:
 def _round(plan: Plan, broker: Broker, results: Results, client: str, send: SendOne) -> None:
     for _ in range(plan.latency_records // 5):
         send()
-    os.sync()
+    machine.settle(plan.home, 1)
     with Meter(broker.pid) as usage:
         taken_ms = sorted(_timed(send) for _ in range(plan.latency_records))
     metrics = {name: taken_ms[int(len(taken_ms) * share)] for name, share in _PERCENTILES.items()}

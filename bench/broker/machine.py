@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import mmap
 import os
 import platform
 import statistics
@@ -43,22 +42,19 @@ def describe(home: Path) -> dict[str, str | float]:
     }
 
 
-def touch_memory(megabytes: int) -> None:
-    """Use that much memory once, and give it back for the page cache.
+def settle(home: Path, megabytes: int) -> None:
+    """Before a timed part that writes so much: nobody pays for what went before.
 
-    A virtual machine gets its memory from the host at first use, ten times slower than later; the broker
-    that happens to fill new pages would pay for the others. At most half of what is free.
+    What others have written goes to disk. Then a file of that size is written and removed, because a
+    virtual machine may give free memory back to its host, and pages that come from there anew cost a
+    broker four times what the write itself does; those just freed do not.
     """
-    with mmap.mmap(-1, min(megabytes << 20, _available_bytes() // 2)) as memory:
-        for page in range(0, len(memory), mmap.PAGESIZE):
-            memory[page] = 1
-
-
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable"):
-            return int(line.split()[1]) * 1024
-    return 2 << 30
+    os.sync()
+    path = home / "settle"
+    with path.open("wb", buffering=0) as file:
+        for _ in range(megabytes + megabytes // 4 + 16):
+            file.write(_MEGABYTE)
+    path.unlink()
 
 
 def _fdatasync_ms(home: Path, size: int, times: int) -> float:

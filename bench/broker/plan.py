@@ -32,11 +32,6 @@ class Plan:
     window_mb: int = 300
     growth_everywhere: bool = True
 
-    @property
-    def memory_mb(self) -> int:
-        """About what the page cache will hold at one time."""
-        return 3_000 + self.large_log_mb * (4 if self.growth_everywhere else 2)
-
 
 def quick(home: Path) -> Plan:
     """About a minute and a half: good for a first look, not for a claim."""

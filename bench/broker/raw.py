@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from bench.broker import batches, wire
+from bench.broker import batches, machine, wire
 from bench.broker.contestants import Broker
 from bench.broker.meter import Meter
 from bench.broker.plan import PARTITIONS, RECORD_SIZES, Plan, say
@@ -64,7 +64,7 @@ def _round(
     records = requests * CONNECTIONS * per_request
     with wire.Connection(broker.bootstrap) as admin:
         topic_id = wire.create_topic(admin, topic, PARTITIONS)
-        os.sync()  # the write-back that earlier rounds owe must not fall into this one
+        machine.settle(plan.home, plan.raw_mb)
         with Meter(broker.pid) as usage:
             produce(broker.bootstrap, topic, batch, requests)
         metrics = {"records_per_s": records / usage.wall_s, **usage.metrics(records)}
