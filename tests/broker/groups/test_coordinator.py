@@ -42,6 +42,24 @@ async def test_a_session_time_out_must_be_within_the_limits(desk: Any) -> None:
     assert not desk.groups.groups
 
 
+async def test_names_that_do_not_fit_the_log_are_refused(desk: Any) -> None:
+    long = "\N{SNOWMAN}" * 8_001
+    assert (await desk.join(long)).error is ErrorCode.invalid_group_id
+    assert (await desk.join("g", client_id=long)).error is ErrorCode.invalid_request
+    assert (await desk.join("g", instance_id=long)).error is ErrorCode.invalid_request
+    assert (await desk.join("g", protocols=((long, b""),))).error is ErrorCode.invalid_request
+    commit = desk.groups.offsets.commit(Committer(long), [Commit("t", 0, 1)])
+    assert await commit == [ErrorCode.invalid_group_id]
+    assert not desk.groups.groups
+
+
+async def test_the_timer_does_not_grow_with_the_number_of_rebalances(desk: Any) -> None:
+    for n in range(500):
+        await desk.stable(member=f"m{n}")
+        await desk.groups.leave("g", [Identity(f"m{n}")])
+    assert len(desk.groups._core.deadlines._heap) < 100
+
+
 async def test_a_request_to_a_group_that_does_not_exist_is_from_an_unknown_member(
     desk: Any,
 ) -> None:

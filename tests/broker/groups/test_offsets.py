@@ -64,6 +64,14 @@ async def test_metadata_that_is_too_long_is_refused_for_its_partition_only(desk:
     assert (offset(desk, partition=0), offset(desk, partition=1)) == (None, 2)
 
 
+async def test_metadata_that_does_not_fit_the_log_is_refused_whatever_the_setting(
+    make_desk: Any,
+) -> None:
+    desk = make_desk(offset_metadata_max_bytes=1_000_000)
+    errors = await commit(desk, Commit("t", 0, 1, metadata="x" * 40_000))
+    assert errors == [ErrorCode.offset_metadata_too_large]
+
+
 async def test_metadata_and_leader_epoch_come_back(desk: Any) -> None:
     await commit(desk, Commit("t", 0, 1, leader_epoch=3, metadata="note"))
     value = desk.groups.offsets.fetch("g")[1].get("t", 0)

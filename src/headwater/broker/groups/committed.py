@@ -57,12 +57,7 @@ class Committed:
         MOVES[group.type].committed_by(group, turn, committer.member_id)
         core.carry_out(group, turn)
         limit = core.settings.get("offset.metadata.max.bytes")
-        errors = [
-            ErrorCode.offset_metadata_too_large
-            if len(commit.metadata or "") > limit
-            else ErrorCode.none
-            for commit in commits
-        ]
+        errors = [_metadata_error(commit.metadata or "", limit) for commit in commits]
         accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
         if accepted:
             errors = await self._store(group, committer, accepted, errors)
@@ -72,6 +67,8 @@ class Committed:
         core = self._core
         if core.refusal is not ErrorCode.none:
             return None, core.refusal
+        if len(committer.group_id) > records.NAME_CHARS_MAX:
+            return None, ErrorCode.invalid_group_id
         group = core.groups.get(committer.group_id)
         if group is not None:
             return group, group.commit_error(
@@ -170,6 +167,11 @@ def encode(group_id: str, values: Mapping[Key, OffsetValue | None]) -> Records:
         )
         for key, value in values.items()
     ]
+
+
+def _metadata_error(metadata: str, limit: int) -> ErrorCode:
+    fits = len(metadata) <= limit and len(metadata.encode()) <= records.STRING_BYTES_MAX
+    return ErrorCode.none if fits else ErrorCode.offset_metadata_too_large
 
 
 def _for_committer(own: ErrorCode, failed: ErrorCode) -> ErrorCode:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.clock import Clock
-from headwater.broker.groups import joining, restore, syncing
+from headwater.broker.groups import joining, records, restore, syncing
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.committed import Committed
 from headwater.broker.groups.core import MOVES, Core, Settings, ticket
@@ -41,8 +41,8 @@ class GroupCoordinator:
 
     # ---- life ------------------------------------------------------------------------------------
 
-    def load(self, records: restore.Replayed) -> None:
-        restore.replay(self._core, records)
+    def load(self, replayed: restore.Replayed) -> None:
+        restore.replay(self._core, replayed)
 
     def start(self) -> None:
         core = self._core
@@ -76,7 +76,7 @@ class GroupCoordinator:
 
     async def join(self, group_id: str, request: JoinRequest) -> Joined:
         core = self._core
-        error = self._refusal(group_id) or self._session_error(request.session_timeout_ms)
+        error = self._refusal(group_id) or self._join_error(request)
         if error:
             return Joined(error, request.member_id)
         group = core.groups.get(group_id)
@@ -94,12 +94,16 @@ class GroupCoordinator:
         core.carry_out(group, turn)
         return await waiting
 
-    def _session_error(self, session_timeout_ms: int) -> ErrorCode:
+    def _join_error(self, request: JoinRequest) -> ErrorCode:
         get = self._core.settings.get
         low, high = get("group.min.session.timeout.ms"), get("group.max.session.timeout.ms")
-        if low <= session_timeout_ms <= high:
-            return ErrorCode.none
-        return ErrorCode.invalid_session_timeout
+        if not low <= request.session_timeout_ms <= high:
+            return ErrorCode.invalid_session_timeout
+        names = [request.client_id, request.instance_id or "", request.protocol_type]
+        names += [name for name, _ in request.protocols]
+        if any(len(name) > records.NAME_CHARS_MAX for name in names):
+            return ErrorCode.invalid_request
+        return ErrorCode.none
 
     async def sync(self, group_id: str, request: SyncRequest) -> Synced:
         error = self._refusal(group_id)
@@ -144,7 +148,9 @@ class GroupCoordinator:
     def _refusal(self, group_id: str) -> ErrorCode:
         if self._core.refusal is not ErrorCode.none:
             return self._core.refusal
-        return ErrorCode.none if group_id else ErrorCode.invalid_group_id
+        if 0 < len(group_id) <= records.NAME_CHARS_MAX:
+            return ErrorCode.none
+        return ErrorCode.invalid_group_id
 
     # ---- looking ---------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ from headwater.broker.groups.offsets import OffsetView
 MOVES: dict[str, Moves] = {ClassicGroup.type: rebalance}
 """For each type of group, the module that moves it."""
 
-EXPIRY = "\0expiry"
-"""The timer's key for the expiry of offsets; no group id can be taken for it in `Core.due`."""
+EXPIRY = ""
+"""The timer's key for the expiry of offsets: a group without a name has no members, so no timer."""
 
 
 class Settings(Protocol):

@@ -1,8 +1,8 @@
 """One timer for all groups: a heap of wake-ups instead of a task for every member.
 
 `Core` says `wake(key, at)`; when the time has come, `due(key)` is called. A key has at most one
-wake-up in force, the earliest that was asked for, so the heap is bounded by the number of groups
-(plus entries that were overtaken by an earlier one and are skipped when they come up).
+wake-up in force, the earliest that was asked for. Entries that were overtaken are skipped when they
+come up, and swept out when they outnumber the others, so the heap is bounded by the groups.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from headwater.broker.clock import Clock
 
 log = logging.getLogger(__name__)
+
+SWEEP_ABOVE = 64
 
 
 class Deadlines:
@@ -35,6 +37,9 @@ class Deadlines:
         if current is None or at < current:
             self._at[key] = at
             heapq.heappush(self._heap, (at, key))
+            if len(self._heap) > 2 * len(self._at) + SWEEP_ABOVE:
+                self._heap = [(at, key) for key, at in self._at.items()]
+                heapq.heapify(self._heap)
             self._arm()
 
     def forget(self, key: str) -> None:

@@ -28,6 +28,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+NAME_CHARS_MAX = 8_000
+"""A name of this many characters, at most 4 bytes each, and an id made of it, fits an int16 length."""
+STRING_BYTES_MAX = 0x7FFF
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
 
@@ -90,7 +93,7 @@ def _string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     data = text.encode()
-    if len(data) > 0x7FFF:
+    if len(data) > STRING_BYTES_MAX:
         raise BadRecord(f"a string of {len(data)} bytes does not fit an int16 length")
     return _i16.pack(len(data)) + data
 
