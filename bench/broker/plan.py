@@ -16,9 +16,9 @@ class Plan:
     """Rounds alternate between the contestants; `*_mb` is payload written per round."""
 
     home: Path
-    warm_up_s: float = 8.0
+    warm_up_s: float = 20.0
     rounds: int = 3
-    raw_mb: int = 400
+    raw_mb: int = 300
     batch_sizes: tuple[int, ...] = (16_384, 262_144)
     confluent_records: tuple[int, int] = (1_000_000, 300_000)
     java_rounds: int = 2
@@ -37,7 +37,7 @@ def quick(home: Path) -> Plan:
     """About a minute and a half: good for a first look, not for a claim."""
     return Plan(
         home=home,
-        warm_up_s=3.0,
+        warm_up_s=8.0,
         rounds=2,
         raw_mb=100,
         batch_sizes=(16_384,),
