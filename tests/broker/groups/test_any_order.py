@@ -6,8 +6,6 @@ forgotten; every deadline has a wake-up; a stable group is what the log says it 
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -18,11 +16,7 @@ from headwater.broker.groups.records import read_group_value
 from headwater.broker.groups.snapshot import restored
 from headwater.broker.groups.syncing import Identity
 
-_spec = importlib.util.spec_from_file_location("room", Path(__file__).with_name("conftest.py"))
-assert _spec is not None
-assert _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
+from .room import Room
 
 INSTANCES = ["i1", "i2"]
 PROTOCOLS = [
@@ -35,7 +29,7 @@ PROTOCOLS = [
 class AnyOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.room: Any = _module.Room(initial_rebalance_delay_ms=3_000, group_max_size=4)
+        self.room: Room = Room(initial_rebalance_delay_ms=3_000, group_max_size=4)
         self.room.hold = True
         self.generation = 0
         self.ids: list[str] = []

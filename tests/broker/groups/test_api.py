@@ -17,6 +17,8 @@ from kio.serial import entity_reader
 from headwater.broker import wire
 from headwater.broker.registry import Context, load_apis
 
+from .desk import Desk
+
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST = range(8, 17)
 DELETE, OFFSET_DELETE = 42, 47
 T, U = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -31,7 +33,7 @@ VERSIONS = [
 class Client:
     """Asks the handlers as a connection would, with real bytes both ways."""
 
-    def __init__(self, desk: Any) -> None:
+    def __init__(self, desk: Desk) -> None:
         topics = [
             SimpleNamespace(name="t", id=T, partitions=2),
             SimpleNamespace(name="u", id=U, partitions=1),
@@ -140,7 +142,7 @@ class Client:
 
 
 @pytest.fixture
-async def ask(desk: Any) -> Client:
+async def ask(desk: Desk) -> Client:
     return Client(desk)
 
 
@@ -161,7 +163,7 @@ BODIES: dict[int, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 async def test_every_version_is_answered_before_and_after_the_coordinator_runs(
-    ask: Any, key: int, version: int
+    ask: Client, key: int, version: int
 ) -> None:
     await ask(key, version, **BODIES[key])
     ask.desk.groups.stopping()
@@ -169,7 +171,7 @@ async def test_every_version_is_answered_before_and_after_the_coordinator_runs(
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_member_lives_in_every_version(ask: Any, version: int) -> None:
+async def test_a_member_lives_in_every_version(ask: Client, version: int) -> None:
     me = await ask.stable(version)
     beat = {"generation_id": me.generation_id, "member_id": me.member_id}
     alive = await ask(HEARTBEAT, min(version, 4), group_id="g", **beat)
@@ -187,26 +189,26 @@ async def test_a_member_lives_in_every_version(ask: Any, version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
-async def test_a_refused_join_has_no_protocol(ask: Any, version: int, name: str | None) -> None:
+async def test_a_refused_join_has_no_protocol(ask: Client, version: int, name: str | None) -> None:
     refused = await ask.join(version, member_id="stranger")
     assert refused.error_code == ErrorCode.unknown_member_id
     assert refused.protocol_name == name
 
 
-async def test_a_join_of_version_0_waits_as_long_as_its_session(ask: Any) -> None:
+async def test_a_join_of_version_0_waits_as_long_as_its_session(ask: Client) -> None:
     await ask.stable(0)
     (member,) = ask.desk.groups.groups["g"].members.values()
     assert member.rebalance_timeout_ms == 10_000
 
 
-async def test_a_sync_of_version_5_must_name_its_protocol(ask: Any) -> None:
+async def test_a_sync_of_version_5_must_name_its_protocol(ask: Client) -> None:
     me = await ask.stable()
     refused = await ask.sync(me, protocol_name=None)
     assert refused.error_code == ErrorCode.inconsistent_group_protocol
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_stranger_cannot_leave(ask: Any, version: int) -> None:
+async def test_a_stranger_cannot_leave(ask: Client, version: int) -> None:
     await ask.stable()
     left = await ask(LEAVE, version, group_id="g", member_id="x", members=[{"member_id": "x"}])
     error = left.error_code if version < 3 else left.members[0].error_code
@@ -218,7 +220,7 @@ async def test_a_stranger_cannot_leave(ask: Any, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(2, 11))
 async def test_what_is_committed_is_fetched_and_unknown_partitions_are_refused(
-    ask: Any, version: int
+    ask: Client, version: int
 ) -> None:
     answer = await ask.commit(version, {"t": [0, 1, 2], "nope": [0]})
     errors = [p.error_code for topic in answer.topics for p in topic.partitions]
@@ -235,7 +237,7 @@ async def test_what_is_committed_is_fetched_and_unknown_partitions_are_refused(
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_offsets_are_fetched_in_every_version(ask: Any, version: int) -> None:
+async def test_offsets_are_fetched_in_every_version(ask: Client, version: int) -> None:
     await ask.commit(9, {"t": [0]})
     wanted = [{"name": "t", "topic_id": T, "partition_indexes": [0, 1]}]
     answer = await ask(
@@ -251,7 +253,7 @@ async def test_offsets_are_fetched_in_every_version(ask: Any, version: int) -> N
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-async def test_all_offsets_of_a_group_are_fetched(ask: Any, version: int) -> None:
+async def test_all_offsets_of_a_group_are_fetched(ask: Client, version: int) -> None:
     await ask.commit(9, {"t": [0, 1], "u": [0]})
     everything = {"group_id": "g", "topics": None}
     answer = await ask(FETCH, version, **everything, groups=[everything])
@@ -261,14 +263,14 @@ async def test_all_offsets_of_a_group_are_fetched(ask: Any, version: int) -> Non
         assert [topic.topic_id for topic in group.topics] == [T, U]
 
 
-async def test_a_topic_id_that_nobody_knows_has_no_offsets(ask: Any) -> None:
+async def test_a_topic_id_that_nobody_knows_has_no_offsets(ask: Client) -> None:
     wanted = [{"topic_id": uuid.UUID(int=9), "partition_indexes": [0]}]
     answer = await ask(FETCH, 10, groups=[{"group_id": "g", "topics": wanted}])
     assert answer.groups[0].topics[0].partitions[0].error_code == ErrorCode.unknown_topic_id
 
 
 async def test_a_fetch_while_the_coordinator_stops_says_so_in_its_versions_own_place(
-    ask: Any,
+    ask: Client,
 ) -> None:
     ask.desk.groups.stopping()
     unavailable = ErrorCode.coordinator_not_available
@@ -284,18 +286,20 @@ async def test_a_fetch_while_the_coordinator_stops_says_so_in_its_versions_own_p
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.illegal_generation), (9, ErrorCode.group_id_not_found)]
 )
-async def test_a_member_of_no_group_cannot_commit(ask: Any, version: int, error: ErrorCode) -> None:
+async def test_a_member_of_no_group_cannot_commit(
+    ask: Client, version: int, error: ErrorCode
+) -> None:
     answer = await ask.commit(version, {"t": [0]}, member_id="m", generation_id_or_member_epoch=1)
     assert answer.topics[0].partitions[0].error_code == error
 
 
-async def test_a_commit_of_version_4_may_bring_its_own_retention(ask: Any) -> None:
+async def test_a_commit_of_version_4_may_bring_its_own_retention(ask: Client) -> None:
     await ask.commit(4, {"t": [0]}, retention_time=5_000)
     value = ask.desk.groups.offsets.fetch("g")[1].get("t", 0)
     assert value.expire_timestamp == value.commit_timestamp + 5_000
 
 
-async def test_offsets_are_deleted_partition_by_partition(ask: Any) -> None:
+async def test_offsets_are_deleted_partition_by_partition(ask: Client) -> None:
     me = await ask.stable()
     who = {"member_id": me.member_id, "generation_id_or_member_epoch": me.generation_id}
     await ask.commit(9, {"t": [0], "u": [0]}, **who)
@@ -314,7 +318,7 @@ async def test_offsets_are_deleted_partition_by_partition(ask: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_this_node_coordinates_every_group(ask: Any, version: int) -> None:
+async def test_this_node_coordinates_every_group(ask: Client, version: int) -> None:
     answer = await ask(FIND, version, key="g", coordinator_keys=["g", "h"])
     found = answer.coordinators if version >= 4 else [answer]
     assert [(each.node_id, each.host, each.port) for each in found] == [(1, "here", 9092)] * len(
@@ -336,7 +340,7 @@ async def test_this_node_coordinates_every_group(ask: Any, version: int) -> None
     ],
 )
 async def test_what_has_a_coordinator(
-    ask: Any, version: int, key_type: int, key: str, error: ErrorCode
+    ask: Client, version: int, key_type: int, key: str, error: ErrorCode
 ) -> None:
     answer = await ask(FIND, version, key=key, key_type=key_type, coordinator_keys=[key])
     found = answer.coordinators[0] if version >= 4 else answer
@@ -345,7 +349,7 @@ async def test_what_has_a_coordinator(
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_a_group_that_does_not_exist_is_dead(ask: Any, version: int) -> None:
+async def test_a_group_that_does_not_exist_is_dead(ask: Client, version: int) -> None:
     (group,) = (await ask(DESCRIBE, version, groups=["none"])).groups
     assert group.group_state == "Dead"
     if version >= 6:
@@ -355,7 +359,7 @@ async def test_a_group_that_does_not_exist_is_dead(ask: Any, version: int) -> No
         assert group.error_code == ErrorCode.none
 
 
-async def test_a_stable_group_shows_metadata_and_assignments(ask: Any) -> None:
+async def test_a_stable_group_shows_metadata_and_assignments(ask: Client) -> None:
     me = await ask.stable()
     answer = await ask(DESCRIBE, 6, groups=["g"], include_authorized_operations=True)
     (group,) = answer.groups
@@ -371,7 +375,7 @@ async def test_a_stable_group_shows_metadata_and_assignments(ask: Any) -> None:
     assert group.authorized_operations == 3400
 
 
-async def test_a_rebalancing_group_shows_neither_metadata_nor_assignments(ask: Any) -> None:
+async def test_a_rebalancing_group_shows_neither_metadata_nor_assignments(ask: Client) -> None:
     joined = await ask.join(3)
     (group,) = (await ask(DESCRIBE, 6, groups=["g"])).groups
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
@@ -391,7 +395,7 @@ async def test_a_rebalancing_group_shows_neither_metadata_nor_assignments(ask: A
     ],
 )
 async def test_groups_are_listed_by_state_and_type(
-    ask: Any, states: list[str], types: list[str], found: list[str]
+    ask: Client, states: list[str], types: list[str], found: list[str]
 ) -> None:
     await ask.stable()
     await ask.commit(9, {"t": [0]}, group_id="simple")
@@ -400,7 +404,7 @@ async def test_groups_are_listed_by_state_and_type(
     assert all(group.group_type == "classic" for group in answer.groups)
 
 
-async def test_groups_are_deleted_one_by_one(ask: Any) -> None:
+async def test_groups_are_deleted_one_by_one(ask: Client) -> None:
     await ask.stable()
     await ask.commit(9, {"t": [0]}, group_id="simple")
     answer = await ask(DELETE, 2, groups_names=["g", "simple", "none", "none"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -10,14 +11,14 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.groups.committed import Commit, Committer
 from headwater.broker.groups.syncing import Identity
 
+from .desk import Desk, settle
 
-async def settle() -> None:
-    """Let everything that is ready run."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+MakeDesk = Callable[..., Desk]
 
 
-async def test_a_join_is_answered_when_the_timer_ends_the_initial_delay(make_desk: Any) -> None:
+async def test_a_join_is_answered_when_the_timer_ends_the_initial_delay(
+    make_desk: MakeDesk,
+) -> None:
     desk = make_desk(group_initial_rebalance_delay_ms=3_000)
     joining = asyncio.ensure_future(desk.join("g"))
     await settle()
@@ -28,21 +29,21 @@ async def test_a_join_is_answered_when_the_timer_ends_the_initial_delay(make_des
     assert (await joining).generation == 1
 
 
-async def test_a_group_needs_a_name(desk: Any) -> None:
+async def test_a_group_needs_a_name(desk: Desk) -> None:
     assert (await desk.join("")).error is ErrorCode.invalid_group_id
     assert (await desk.sync("", "m", 1)).error is ErrorCode.invalid_group_id
     assert desk.groups.heartbeat("", "m", None, 1) is ErrorCode.invalid_group_id
     assert (await desk.groups.leave("", [Identity("m")])).error is ErrorCode.invalid_group_id
 
 
-async def test_a_session_time_out_must_be_within_the_limits(desk: Any) -> None:
+async def test_a_session_time_out_must_be_within_the_limits(desk: Desk) -> None:
     for session in (999, 300_001):
         answer = await desk.join("g", session_timeout_ms=session)
         assert answer.error is ErrorCode.invalid_session_timeout
     assert not desk.groups.groups
 
 
-async def test_names_that_do_not_fit_the_log_are_refused(desk: Any) -> None:
+async def test_names_that_do_not_fit_the_log_are_refused(desk: Desk) -> None:
     long = "\N{SNOWMAN}" * 8_001
     assert (await desk.join(long)).error is ErrorCode.invalid_group_id
     assert (await desk.join("g", client_id=long)).error is ErrorCode.invalid_request
@@ -53,7 +54,7 @@ async def test_names_that_do_not_fit_the_log_are_refused(desk: Any) -> None:
     assert not desk.groups.groups
 
 
-async def test_the_timer_does_not_grow_with_the_number_of_rebalances(desk: Any) -> None:
+async def test_the_timer_does_not_grow_with_the_number_of_rebalances(desk: Desk) -> None:
     for n in range(500):
         await desk.stable(member=f"m{n}")
         await desk.groups.leave("g", [Identity(f"m{n}")])
@@ -61,7 +62,7 @@ async def test_the_timer_does_not_grow_with_the_number_of_rebalances(desk: Any) 
 
 
 async def test_a_request_to_a_group_that_does_not_exist_is_from_an_unknown_member(
-    desk: Any,
+    desk: Desk,
 ) -> None:
     unknown = ErrorCode.unknown_member_id
     assert (await desk.join("g", "m")).error is unknown
@@ -71,7 +72,7 @@ async def test_a_request_to_a_group_that_does_not_exist_is_from_an_unknown_membe
     assert not desk.groups.groups
 
 
-async def test_a_sync_is_answered_only_when_its_record_is_durable(desk: Any) -> None:
+async def test_a_sync_is_answered_only_when_its_record_is_durable(desk: Desk) -> None:
     joining = asyncio.ensure_future(desk.join("g", fresh_id="m"))
     await settle()
     desk.pass_ms(0)
@@ -85,7 +86,7 @@ async def test_a_sync_is_answered_only_when_its_record_is_durable(desk: Any) -> 
     assert (await syncing).assignment == b"all"
 
 
-async def test_a_sync_whose_record_fails_is_told_to_look_for_the_coordinator(desk: Any) -> None:
+async def test_a_sync_whose_record_fails_is_told_to_look_for_the_coordinator(desk: Desk) -> None:
     joining = asyncio.ensure_future(desk.join("g", fresh_id="m"))
     await settle()
     desk.pass_ms(0)
@@ -95,14 +96,14 @@ async def test_a_sync_whose_record_fails_is_told_to_look_for_the_coordinator(des
     assert desk.groups.groups["g"].state_name == "PreparingRebalance"
 
 
-async def test_sessions_end_by_the_timer(desk: Any) -> None:
+async def test_sessions_end_by_the_timer(desk: Desk) -> None:
     await desk.stable()
     desk.pass_ms(10_000)
     await settle()
     assert desk.groups.groups["g"].state_name == "Empty"
 
 
-async def test_a_group_survives_a_restart_with_members_and_assignments(make_desk: Any) -> None:
+async def test_a_group_survives_a_restart_with_members_and_assignments(make_desk: MakeDesk) -> None:
     first = make_desk()
     member = await first.stable()
     second = make_desk(first.store)
@@ -113,7 +114,7 @@ async def test_a_group_survives_a_restart_with_members_and_assignments(make_desk
     assert group.subscribes("t")
 
 
-async def test_after_a_restart_members_that_do_not_return_expire(make_desk: Any) -> None:
+async def test_after_a_restart_members_that_do_not_return_expire(make_desk: MakeDesk) -> None:
     first = make_desk()
     await first.stable()
     second = make_desk(first.store)
@@ -124,7 +125,7 @@ async def test_after_a_restart_members_that_do_not_return_expire(make_desk: Any)
     assert second.groups.groups["g"].state_name == "Empty"
 
 
-async def test_a_lowered_group_size_takes_effect_at_start(make_desk: Any) -> None:
+async def test_a_lowered_group_size_takes_effect_at_start(make_desk: MakeDesk) -> None:
     first = make_desk()
     joins = [asyncio.ensure_future(first.join("g", fresh_id=f"m{n}")) for n in range(2)]
     await settle()
@@ -135,7 +136,7 @@ async def test_a_lowered_group_size_takes_effect_at_start(make_desk: Any) -> Non
     assert second.groups.groups["g"].state_name == "PreparingRebalance"
 
 
-async def test_when_the_coordinator_stops_everything_that_waits_is_answered(desk: Any) -> None:
+async def test_when_the_coordinator_stops_everything_that_waits_is_answered(desk: Desk) -> None:
     await desk.stable()
     joining = asyncio.ensure_future(desk.join("g", fresh_id="m2"))
     await settle()
@@ -145,7 +146,7 @@ async def test_when_the_coordinator_stops_everything_that_waits_is_answered(desk
     assert desk.groups.heartbeat("g", "m1", None, 1) is ErrorCode.coordinator_not_available
 
 
-async def test_stop_waits_for_records_that_are_under_way(desk: Any) -> None:
+async def test_stop_waits_for_records_that_are_under_way(desk: Desk) -> None:
     desk.store.open.clear()
     committing = asyncio.ensure_future(
         desk.groups.offsets.commit(Committer("g"), [Commit("t", 0, 1)])
@@ -159,13 +160,13 @@ async def test_stop_waits_for_records_that_are_under_way(desk: Any) -> None:
     assert await committing == [ErrorCode.none]
 
 
-async def test_before_the_log_is_replayed_requests_are_told_to_wait(make_desk: Any) -> None:
+async def test_before_the_log_is_replayed_requests_are_told_to_wait(make_desk: MakeDesk) -> None:
     desk = make_desk()
     fresh = type(desk.groups)(desk.settings, desk.clock, desk.store)
     assert fresh.heartbeat("g", "m", None, 1) is ErrorCode.coordinator_load_in_progress
 
 
-async def test_a_client_that_went_away_does_not_disturb_the_others(desk: Any) -> None:
+async def test_a_client_that_went_away_does_not_disturb_the_others(desk: Desk) -> None:
     joins = [asyncio.ensure_future(desk.join("g", fresh_id=f"m{n}")) for n in range(2)]
     await settle()
     joins[0].cancel()
@@ -174,7 +175,7 @@ async def test_a_client_that_went_away_does_not_disturb_the_others(desk: Any) ->
     assert (await joins[1]).generation == 1
 
 
-async def test_records_take_effect_in_the_order_of_the_log(make_desk: Any) -> None:
+async def test_records_take_effect_in_the_order_of_the_log(make_desk: MakeDesk) -> None:
     """Even if the store reports them in another order."""
     desk = make_desk()
     gates = [asyncio.Event(), asyncio.Event()]
@@ -197,7 +198,7 @@ async def test_records_take_effect_in_the_order_of_the_log(make_desk: Any) -> No
     assert desk.groups.offsets.fetch("g")[1].get("t", 0).offset == 2
 
 
-async def test_an_unreadable_record_is_skipped_and_logged(make_desk: Any, caplog: Any) -> None:
+async def test_an_unreadable_record_is_skipped_and_logged(make_desk: MakeDesk, caplog: Any) -> None:
     desk = make_desk()
     await desk.groups.offsets.commit(Committer("g"), [Commit("t", 0, 1)])
     desk.store.log.append((b"\0\1broken", b"x", 0))

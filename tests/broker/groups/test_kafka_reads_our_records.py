@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from headwater.errors import HeadwaterError
 from headwater.record import records
 from headwater.testing.apache_kafka import java_tool, kafka_jars
 
+from .desk import Desk
+
+MakeDesk = Callable[..., Desk]
+
 DECODED = re.compile(r"key: (\{.*?\}) payload: (.*)$", re.MULTILINE)
 
 
-async def test_kafka_reads_our_records(make_desk: Any, tmp_path: Path) -> None:
+async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> None:
     from headwater.broker.groups.committed import Commit, Committer
 
     try:

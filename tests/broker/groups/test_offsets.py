@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,25 +13,24 @@ from headwater.broker.groups.committed import Commit, Committer
 from headwater.broker.groups.journal import RecordTooLarge
 from headwater.broker.groups.syncing import Identity
 
+from .desk import Desk, settle
+
+MakeDesk = Callable[..., Desk]
+
 HOUR = 3_600_000
 CHECK = 600_000
 
 
-async def settle() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
-def offset(desk: Any, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
+def offset(desk: Desk, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
     value = desk.groups.offsets.fetch(group)[1].get(topic, partition)
     return None if value is None else value.offset
 
 
-async def commit(desk: Any, *commits: Commit, **who: Any) -> list[ErrorCode]:
+async def commit(desk: Desk, *commits: Commit, **who: Any) -> list[ErrorCode]:
     return await desk.groups.offsets.commit(Committer(**({"group_id": "g"} | who)), commits)
 
 
-async def test_a_commit_is_seen_only_when_it_is_durable(desk: Any) -> None:
+async def test_a_commit_is_seen_only_when_it_is_durable(desk: Desk) -> None:
     desk.store.open.clear()
     committing = asyncio.ensure_future(commit(desk, Commit("t", 0, 5)))
     await settle()
@@ -40,51 +40,51 @@ async def test_a_commit_is_seen_only_when_it_is_durable(desk: Any) -> None:
     assert offset(desk) == 5
 
 
-async def test_a_commit_that_fails_leaves_the_older_one(desk: Any) -> None:
+async def test_a_commit_that_fails_leaves_the_older_one(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 5))
     desk.store.failure = OSError("disk full")
     assert await commit(desk, Commit("t", 0, 6)) == [ErrorCode.not_coordinator]
     assert offset(desk) == 5
 
 
-async def test_a_group_that_only_a_failed_commit_would_have_made_does_not_exist(desk: Any) -> None:
+async def test_a_group_that_only_a_failed_commit_would_have_made_does_not_exist(desk: Desk) -> None:
     desk.store.failure = OSError("disk full")
     await commit(desk, Commit("t", 0, 6))
     assert not desk.groups.groups
 
 
-async def test_a_commit_that_is_too_large_for_the_log_says_so(desk: Any) -> None:
+async def test_a_commit_that_is_too_large_for_the_log_says_so(desk: Desk) -> None:
     desk.store.failure = RecordTooLarge()
     assert await commit(desk, Commit("t", 0, 6)) == [ErrorCode.invalid_commit_offset_size]
 
 
-async def test_metadata_that_is_too_long_is_refused_for_its_partition_only(desk: Any) -> None:
+async def test_metadata_that_is_too_long_is_refused_for_its_partition_only(desk: Desk) -> None:
     errors = await commit(desk, Commit("t", 0, 1, metadata="x" * 11), Commit("t", 1, 2))
     assert errors == [ErrorCode.offset_metadata_too_large, ErrorCode.none]
     assert (offset(desk, partition=0), offset(desk, partition=1)) == (None, 2)
 
 
 async def test_metadata_that_does_not_fit_the_log_is_refused_whatever_the_setting(
-    make_desk: Any,
+    make_desk: MakeDesk,
 ) -> None:
     desk = make_desk(offset_metadata_max_bytes=1_000_000)
     errors = await commit(desk, Commit("t", 0, 1, metadata="x" * 40_000))
     assert errors == [ErrorCode.offset_metadata_too_large]
 
 
-async def test_metadata_and_leader_epoch_come_back(desk: Any) -> None:
+async def test_metadata_and_leader_epoch_come_back(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1, leader_epoch=3, metadata="note"))
     value = desk.groups.offsets.fetch("g")[1].get("t", 0)
     assert (value.leader_epoch, value.metadata) == (3, "note")
 
 
-async def test_a_simple_consumer_makes_a_group_without_protocol(desk: Any) -> None:
+async def test_a_simple_consumer_makes_a_group_without_protocol(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1))
     group = desk.groups.groups["g"]
     assert (group.state_name, group.protocol_type) == ("Empty", None)
 
 
-async def test_a_member_of_a_group_that_does_not_exist_cannot_commit(desk: Any) -> None:
+async def test_a_member_of_a_group_that_does_not_exist_cannot_commit(desk: Desk) -> None:
     errors = await commit(desk, Commit("t", 0, 1), member_id="m", generation=3)
     assert errors == [ErrorCode.illegal_generation]
     newer = await commit(
@@ -94,19 +94,19 @@ async def test_a_member_of_a_group_that_does_not_exist_cannot_commit(desk: Any) 
     assert not desk.groups.groups
 
 
-async def test_a_commit_of_an_old_generation_is_fenced(desk: Any) -> None:
+async def test_a_commit_of_an_old_generation_is_fenced(desk: Desk) -> None:
     member = await desk.stable()
     errors = await commit(desk, Commit("t", 0, 1), member_id=member, generation=0)
     assert errors == [ErrorCode.illegal_generation]
     assert await commit(desk, Commit("t", 0, 1), member_id=member, generation=1) == [ErrorCode.none]
 
 
-async def test_a_simple_consumer_cannot_commit_to_a_group_with_members(desk: Any) -> None:
+async def test_a_simple_consumer_cannot_commit_to_a_group_with_members(desk: Desk) -> None:
     await desk.stable()
     assert await commit(desk, Commit("t", 0, 1)) == [ErrorCode.unknown_member_id]
 
 
-async def test_a_commit_counts_as_a_heartbeat(desk: Any) -> None:
+async def test_a_commit_counts_as_a_heartbeat(desk: Desk) -> None:
     member = await desk.stable()
     for n in range(3):
         desk.pass_ms(9_000)
@@ -114,7 +114,7 @@ async def test_a_commit_counts_as_a_heartbeat(desk: Any) -> None:
     assert desk.groups.groups["g"].state_name == "Stable"
 
 
-async def test_offsets_survive_a_restart(make_desk: Any) -> None:
+async def test_offsets_survive_a_restart(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1), Commit("u", 3, 7))
     await commit(desk, Commit("t", 0, 2))
@@ -126,7 +126,7 @@ async def test_offsets_survive_a_restart(make_desk: Any) -> None:
 # ---- deletion ------------------------------------------------------------------------------------
 
 
-async def test_a_deleted_group_is_gone_from_memory_and_log(make_desk: Any) -> None:
+async def test_a_deleted_group_is_gone_from_memory_and_log(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1))
     assert await desk.groups.removal.delete_group("g") is ErrorCode.none
@@ -136,16 +136,16 @@ async def test_a_deleted_group_is_gone_from_memory_and_log(make_desk: Any) -> No
     assert offset(again) is None
 
 
-async def test_a_group_with_members_is_not_deleted(desk: Any) -> None:
+async def test_a_group_with_members_is_not_deleted(desk: Desk) -> None:
     await desk.stable()
     assert await desk.groups.removal.delete_group("g") is ErrorCode.non_empty_group
 
 
-async def test_a_group_that_does_not_exist_is_not_deleted(desk: Any) -> None:
+async def test_a_group_that_does_not_exist_is_not_deleted(desk: Desk) -> None:
     assert await desk.groups.removal.delete_group("g") is ErrorCode.group_id_not_found
 
 
-async def test_if_the_deletion_fails_the_group_is_as_before(desk: Any) -> None:
+async def test_if_the_deletion_fails_the_group_is_as_before(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1))
     desk.store.failure = OSError("disk full")
     assert await desk.groups.removal.delete_group("g") is ErrorCode.not_coordinator
@@ -153,7 +153,7 @@ async def test_if_the_deletion_fails_the_group_is_as_before(desk: Any) -> None:
     assert offset(desk) == 1
 
 
-async def test_while_a_group_is_being_deleted_nobody_can_join_or_commit(desk: Any) -> None:
+async def test_while_a_group_is_being_deleted_nobody_can_join_or_commit(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1))
     desk.store.open.clear()
     deleting = asyncio.ensure_future(desk.groups.removal.delete_group("g"))
@@ -166,7 +166,7 @@ async def test_while_a_group_is_being_deleted_nobody_can_join_or_commit(desk: An
     assert await deleting is ErrorCode.none
 
 
-async def test_a_commit_under_way_does_not_outlive_its_deleted_group(make_desk: Any) -> None:
+async def test_a_commit_under_way_does_not_outlive_its_deleted_group(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1))
     desk.store.open.clear()
@@ -181,7 +181,7 @@ async def test_a_commit_under_way_does_not_outlive_its_deleted_group(make_desk: 
     assert not again.groups.groups
 
 
-async def test_offsets_of_chosen_partitions_are_deleted(make_desk: Any) -> None:
+async def test_offsets_of_chosen_partitions_are_deleted(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1), Commit("t", 1, 2))
     error, errors = await desk.groups.offsets.delete("g", [("t", 0), ("t", 9)])
@@ -190,7 +190,7 @@ async def test_offsets_of_chosen_partitions_are_deleted(make_desk: Any) -> None:
         assert (offset(each, partition=0), offset(each, partition=1)) == (None, 2)
 
 
-async def test_offsets_of_a_subscribed_topic_are_not_deleted(desk: Any) -> None:
+async def test_offsets_of_a_subscribed_topic_are_not_deleted(desk: Desk) -> None:
     member = await desk.stable()
     await commit(desk, Commit("t", 0, 1), Commit("u", 0, 2), member_id=member, generation=1)
     _, errors = await desk.groups.offsets.delete("g", [("t", 0), ("u", 0)])
@@ -198,7 +198,7 @@ async def test_offsets_of_a_subscribed_topic_are_not_deleted(desk: Any) -> None:
     assert (offset(desk, "t"), offset(desk, "u")) == (1, None)
 
 
-async def test_offsets_of_an_active_group_of_another_protocol_are_not_deleted(desk: Any) -> None:
+async def test_offsets_of_an_active_group_of_another_protocol_are_not_deleted(desk: Desk) -> None:
     joining = asyncio.ensure_future(desk.join("g", protocol_type="connect"))
     await settle()
     desk.pass_ms(0)
@@ -208,7 +208,7 @@ async def test_offsets_of_an_active_group_of_another_protocol_are_not_deleted(de
     assert (await desk.groups.offsets.delete("none", []))[0] is ErrorCode.group_id_not_found
 
 
-async def test_the_offsets_of_a_deleted_topic_go(make_desk: Any) -> None:
+async def test_the_offsets_of_a_deleted_topic_go(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1), Commit("u", 0, 2))
     await commit(desk, Commit("t", 0, 1), group_id="h")
@@ -221,7 +221,7 @@ async def test_the_offsets_of_a_deleted_topic_go(make_desk: Any) -> None:
 # ---- expiry (KIP-211) ----------------------------------------------------------------------------
 
 
-async def test_a_simple_consumers_offset_expires_after_its_commit(desk: Any) -> None:
+async def test_a_simple_consumers_offset_expires_after_its_commit(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1))
     desk.pass_ms(HOUR - CHECK)
     await commit(desk, Commit("t", 1, 1))
@@ -231,7 +231,7 @@ async def test_a_simple_consumers_offset_expires_after_its_commit(desk: Any) -> 
     assert "g" in desk.groups.groups
 
 
-async def test_a_group_without_members_and_offsets_is_removed(make_desk: Any) -> None:
+async def test_a_group_without_members_and_offsets_is_removed(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1))
     desk.pass_ms(HOUR)
@@ -240,7 +240,7 @@ async def test_a_group_without_members_and_offsets_is_removed(make_desk: Any) ->
     assert not make_desk(desk.store).groups.groups
 
 
-async def test_offsets_of_an_active_group_do_not_expire(desk: Any) -> None:
+async def test_offsets_of_an_active_group_do_not_expire(desk: Desk) -> None:
     member = await desk.stable()
     await commit(desk, Commit("t", 0, 1), member_id=member, generation=1)
     for _ in range(500):
@@ -250,7 +250,7 @@ async def test_offsets_of_an_active_group_do_not_expire(desk: Any) -> None:
     assert offset(desk) == 1
 
 
-async def test_offsets_of_a_topic_that_an_active_group_left_do_expire(desk: Any) -> None:
+async def test_offsets_of_a_topic_that_an_active_group_left_do_expire(desk: Desk) -> None:
     member = await desk.stable()
     await commit(desk, Commit("u", 0, 1), member_id=member, generation=1)
     for _ in range(500):
@@ -261,7 +261,7 @@ async def test_offsets_of_a_topic_that_an_active_group_left_do_expire(desk: Any)
     assert desk.groups.groups["g"].state_name == "Stable"
 
 
-async def test_a_groups_offsets_expire_when_it_has_been_empty_for_long_enough(desk: Any) -> None:
+async def test_a_groups_offsets_expire_when_it_has_been_empty_for_long_enough(desk: Desk) -> None:
     #  commit ──── 50 min ──── last member leaves ──── 59 min ──── 70 min
     #                                                  still there   gone
     member = await desk.stable()
@@ -279,7 +279,7 @@ async def test_a_groups_offsets_expire_when_it_has_been_empty_for_long_enough(de
     assert not desk.groups.groups
 
 
-async def test_the_time_of_becoming_empty_survives_a_restart(make_desk: Any) -> None:
+async def test_the_time_of_becoming_empty_survives_a_restart(make_desk: MakeDesk) -> None:
     desk = make_desk()
     member = await desk.stable()
     await commit(desk, Commit("t", 0, 1), member_id=member, generation=1)
@@ -295,7 +295,7 @@ async def test_the_time_of_becoming_empty_survives_a_restart(make_desk: Any) -> 
 
 @pytest.mark.parametrize(("retention_ms", "left"), [(CHECK, None), (3 * HOUR, 1)])
 async def test_a_commit_may_bring_its_own_retention(
-    desk: Any, retention_ms: int, left: int | None
+    desk: Desk, retention_ms: int, left: int | None
 ) -> None:
     await commit(desk, Commit("t", 0, 1), retention_ms=retention_ms)
     desk.pass_ms(HOUR + CHECK)
@@ -303,7 +303,7 @@ async def test_a_commit_may_bring_its_own_retention(
     assert offset(desk) == left
 
 
-async def test_if_expiry_cannot_be_stored_it_is_tried_again_later(desk: Any) -> None:
+async def test_if_expiry_cannot_be_stored_it_is_tried_again_later(desk: Desk) -> None:
     await commit(desk, Commit("t", 0, 1))
     desk.store.failure = OSError("disk full")
     desk.pass_ms(HOUR)

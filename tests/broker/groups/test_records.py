@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.broker.groups import records
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.records import (
-    BadRecord,
     GroupKey,
     GroupValue,
     MemberValue,

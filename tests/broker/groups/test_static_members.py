@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import State
 from headwater.broker.groups.syncing import Identity
 
+from .room import Room
 
-def test_a_static_member_joins_without_asking_for_an_id_first(room: Any) -> None:
+
+def test_a_static_member_joins_without_asking_for_an_id_first(room: Room) -> None:
     ticket = room.send_join(instance="i1")
     room.pass_ms(0)
     assert room.answer(ticket).error is ErrorCode.none
     assert room.answer(ticket).member_id.startswith("i1-")
 
 
-def test_a_returning_static_member_gets_a_new_id_and_no_rebalance(room: Any) -> None:
+def test_a_returning_static_member_gets_a_new_id_and_no_rebalance(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     answer = room.answer(room.send_join(instance="i2"))
     assert answer.error is ErrorCode.none
@@ -26,14 +26,14 @@ def test_a_returning_static_member_gets_a_new_id_and_no_rebalance(room: Any) -> 
     assert room.group.state is State.STABLE
 
 
-def test_a_returning_static_member_has_its_old_assignment(room: Any) -> None:
+def test_a_returning_static_member_has_its_old_assignment(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     new_id = room.answer(room.send_join(instance="i2")).member_id
     synced = room.answer(room.send_sync(new_id, instance="i2"))
     assert synced.assignment == old["i2"].encode()
 
 
-def test_a_returning_static_leader_is_told_to_skip_the_assignment(room: Any) -> None:
+def test_a_returning_static_leader_is_told_to_skip_the_assignment(room: Room) -> None:
     room.stable_static("i1", "i2")
     answer = room.answer(room.send_join(instance="i1"))
     assert answer.leader == answer.member_id
@@ -41,7 +41,7 @@ def test_a_returning_static_leader_is_told_to_skip_the_assignment(room: Any) -> 
     assert len(answer.members) == 2
 
 
-def test_an_older_client_that_returns_does_not_learn_that_it_leads(room: Any) -> None:
+def test_an_older_client_that_returns_does_not_learn_that_it_leads(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     answer = room.answer(room.send_join(instance="i1", version=8))
     assert answer.leader == old["i1"] != answer.member_id
@@ -49,7 +49,7 @@ def test_an_older_client_that_returns_does_not_learn_that_it_leads(room: Any) ->
     assert not answer.skip_assignment
 
 
-def test_the_new_id_is_durable_before_the_member_hears_of_it(room: Any) -> None:
+def test_the_new_id_is_durable_before_the_member_hears_of_it(room: Room) -> None:
     room.stable_static("i1")
     room.hold = True
     ticket = room.send_join(instance="i1")
@@ -58,7 +58,7 @@ def test_the_new_id_is_durable_before_the_member_hears_of_it(room: Any) -> None:
     assert room.answer(ticket).error is ErrorCode.none
 
 
-def test_if_the_new_id_cannot_be_stored_the_old_one_stays(room: Any) -> None:
+def test_if_the_new_id_cannot_be_stored_the_old_one_stays(room: Room) -> None:
     old = room.stable_static("i1")
     room.hold = True
     ticket = room.send_join(instance="i1", session=99_000)
@@ -69,7 +69,7 @@ def test_if_the_new_id_cannot_be_stored_the_old_one_stays(room: Any) -> None:
     assert room.heartbeat(old["i1"], "i1") is ErrorCode.none
 
 
-def test_the_older_process_is_fenced(room: Any) -> None:
+def test_the_older_process_is_fenced(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     room.send_join(instance="i2")
     fenced = ErrorCode.fenced_instance_id
@@ -81,14 +81,14 @@ def test_the_older_process_is_fenced(room: Any) -> None:
     assert left.members == (fenced,)
 
 
-def test_an_old_process_that_waits_in_join_is_fenced_at_once(room: Any) -> None:
+def test_an_old_process_that_waits_in_join_is_fenced_at_once(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     waiting = room.send_join(old["i1"], instance="i1")
     room.send_join(instance="i1")
     assert room.answer(waiting).error is ErrorCode.fenced_instance_id
 
 
-def test_an_old_process_that_waits_in_sync_is_fenced_at_once(room: Any) -> None:
+def test_an_old_process_that_waits_in_sync_is_fenced_at_once(room: Room) -> None:
     room.send_join(instance="i1")
     room.send_join(instance="i2")
     room.pass_ms(0)
@@ -97,7 +97,7 @@ def test_an_old_process_that_waits_in_sync_is_fenced_at_once(room: Any) -> None:
     assert room.answer(waiting).error is ErrorCode.fenced_instance_id
 
 
-def test_a_static_member_that_returns_during_sync_starts_another_rebalance(room: Any) -> None:
+def test_a_static_member_that_returns_during_sync_starts_another_rebalance(room: Room) -> None:
     room.send_join(instance="i1")
     room.send_join(instance="i2")
     room.pass_ms(0)
@@ -108,14 +108,14 @@ def test_a_static_member_that_returns_during_sync_starts_another_rebalance(room:
     assert room.answer(ticket).generation == 2
 
 
-def test_a_static_member_that_returns_during_join_takes_part_in_it(room: Any) -> None:
+def test_a_static_member_that_returns_during_join_takes_part_in_it(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     room.send_join(old["i1"], instance="i1")
     ticket = room.send_join(instance="i2")
     assert room.answer(ticket).generation == 2
 
 
-def test_a_static_member_that_returns_with_another_protocol_starts_a_rebalance(room: Any) -> None:
+def test_a_static_member_that_returns_with_another_protocol_starts_a_rebalance(room: Room) -> None:
     both = [("a", b""), ("b", b"")]
     room.stable_static("i1", protocols=both)
     ticket = room.send_join(instance="i1", protocols=[("b", b""), ("a", b"")])
@@ -123,13 +123,13 @@ def test_a_static_member_that_returns_with_another_protocol_starts_a_rebalance(r
     assert room.answer(ticket).protocol == "b"
 
 
-def test_an_unknown_instance_id_with_a_member_id_is_refused(room: Any) -> None:
+def test_an_unknown_instance_id_with_a_member_id_is_refused(room: Room) -> None:
     (member,) = room.stable()
     ticket = room.send_join(member, instance="nobody")
     assert room.answer(ticket).error is ErrorCode.unknown_member_id
 
 
-def test_a_rebalance_that_starts_while_the_new_id_is_stored_answers_the_join(room: Any) -> None:
+def test_a_rebalance_that_starts_while_the_new_id_is_stored_answers_the_join(room: Room) -> None:
     old = room.stable_static("i1", "i2")
     room.hold = True
     ticket = room.send_join(instance="i2")

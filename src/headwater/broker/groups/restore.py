@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from headwater.broker.groups import records
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.core import Core
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Turn
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import GroupKey, OffsetKey
@@ -29,7 +30,7 @@ def replay(core: Core, replayed: Replayed) -> None:
     for key_bytes, value_bytes, _timestamp in replayed:
         try:
             _apply(core, groups, key_bytes, value_bytes)
-        except records.BadRecord as error:
+        except BadRecord as error:
             skipped += 1
             log.warning("a record of __consumer_offsets cannot be read: %s", error)
     for group_id, value in groups.items():

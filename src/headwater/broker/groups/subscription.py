@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.broker.groups.records import BadRecord, Cursor
+from headwater.broker.groups.cursor import BadRecord, Cursor
 
 CONSUMER = "consumer"
 
