@@ -28,7 +28,7 @@ from headwater.record.errors import CorruptBatch, RecordError
 READ_BYTES = 1024 * 1024
 
 Between = Callable[[int], None]
-"""Called after each piece of work with its bytes; may wait, or raise to give up."""
+"""Called before each piece of work with its bytes; may wait, or raise to give up."""
 
 
 def compact(
@@ -216,8 +216,8 @@ class _Pieces:
     def get(self, position: int, size: int) -> memoryview:
         """These bytes; fewer only where the file ends."""
         if position + size > self._start + len(self._piece):
-            self._between(len(self._piece))
             wanted = min(max(READ_BYTES, size), self._size - position)
+            self._between(wanted)
             self._piece, self._start = memoryview(self._file.read(position, wanted)), position
         at = position - self._start
         return self._piece[at : at + size]

@@ -153,25 +153,34 @@ def _opened(log: PartitionLog, made: Made, created_ms: int) -> Segment:
 
 
 def command(directory: Path) -> list[str]:
-    """What to run, with the plan on standard input."""
-    module = "headwater.log.compaction"
-    return [sys.executable, "-P", "-m", module, "--directory", str(directory), "--plan", "-"]
+    """What to run, with the plan on standard input. It gives up when this process is gone."""
+    arguments = ["--directory", str(directory), "--plan", "-", "--parent", str(os.getpid())]
+    return [sys.executable, "-P", "-m", "headwater.log.compaction", *arguments]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """`python -m headwater.log.compaction`: 0 and the result as JSON, or 1 and why not."""
-    parser = argparse.ArgumentParser(prog="headwater.log.compaction", description=compact.__doc__)
+    parser = argparse.ArgumentParser(prog="headwater.log.compaction", description=main.__doc__)
     parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
     parser.add_argument(
         "--plan", required=True, help="the plan as JSON, or - to read it from stdin"
     )
+    parser.add_argument("--parent", type=int, help="give up when this is no longer the parent")
     given = parser.parse_args(arguments)
     work = Plan.from_json(sys.stdin.read() if given.plan == "-" else given.plan)
+    pace = paced(work.bytes_per_second)
+
+    def between(size: int) -> None:
+        if given.parent not in (None, os.getppid()):
+            raise CannotCompact("the broker that asked for this is gone")
+        pace(size)
+
     os.nice(_NICE)
     folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        # A process that outlived its broker may still be writing here.
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        result = compact(Files(), given.directory, work, between=_between(work.bytes_per_second))
+        result = compact(Files(), given.directory, work, between=between)
     except BlockingIOError:
         print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
         return 1
@@ -184,20 +193,23 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _between(bytes_per_second: float | None) -> Callable[[int], None]:
-    """Keeps to the given speed, and gives up when the broker is gone."""
-    parent, began = os.getppid(), time.monotonic()
-    done = 0
+def paced(
+    bytes_per_second: float | None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> Callable[[int], None]:
+    """Takes the size of each piece of work, and waits so that the whole keeps to that speed."""
+    began, done = now(), 0
 
-    def between(size: int) -> None:
+    def pace(size: int) -> None:
         nonlocal done
         done += size
-        if os.getppid() != parent:
-            raise CannotCompact("the broker that asked for this is gone")
-        if bytes_per_second is not None:
-            time.sleep(max(0, done / bytes_per_second - (time.monotonic() - began)))
+        ahead = done / bytes_per_second - (now() - began) if bytes_per_second else 0.0
+        if ahead > 0:
+            sleep(ahead)
 
-    return between
+    return pace
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ are not synced is anyone's guess, so each step must be synced before the next on
     1  indexes  .cleaned → .swap             nothing is decided: the .log is still .cleaned
     2  .log     .cleaned → .swap             decides; segment after segment in the order of offsets
     3  old segments behind the new base go   the .log.swap still tells which ones
-    4  indexes  .swap → final name           over the old ones; the .log.swap still tells of them
-    5  .log     .swap → final name
+       indexes  .swap → final name           over the old ones; the .log.swap still tells of them
+    4  .log     .swap → final name
 
 The order in step 2 matters: a tombstone must not go before the older values that it deletes.
 A new segment must have a `.txnindex` if one of the old ones had it, even an empty one, because
-step 4 only replaces. And it must end with the last batch of what it replaces (without records, if
+step 3 only replaces. And it must end with the last batch of what it replaces (without records, if
 need be): that is how a start knows the offsets that it covers.
 """
 
@@ -91,7 +91,6 @@ def finish(files: FileSystem, directory: Path, ends: Mapping[int, int]) -> None:
     for name in files.list(directory):
         if _is_segment_file(name, *SUFFIXES) and _is_covered(int(name[:20]), ends):
             files.remove(directory / name)
-    files.sync_dir(directory)
     names = set(files.list(directory))
     for base in ends:
         for suffix in _INDEXES:
@@ -120,7 +119,7 @@ def _end_of_swap(files: FileSystem, directory: Path, base: int) -> int:
     path = directory / file_name(base, _LOG + SWAP)
     size = files.size(path)
     data = files.read_bytes(directory / file_name(base, ".index" + SWAP))
-    if data is None:  # step 4 has been here
+    if data is None:  # step 3 has been here
         data = files.read_bytes(directory / file_name(base, ".index")) or b""
     index = OffsetIndex.load(base, data, size)
     end, position = index.entry(len(index) - 1) if len(index) else (base, 0)

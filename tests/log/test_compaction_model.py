@@ -1,0 +1,187 @@
+"""Any appends, any compactions, any restarts: the log stays equal to a model that never forgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.log.survivors import LastOfProducer
+from headwater.record import batch as batches
+from headwater.record import records
+from headwater.record.records import Record
+
+from .compacted import CONFIG, CompactedLog
+
+pytestmark = pytest.mark.timeout(1200)  # make soak tries two thousand examples of each
+
+RETENTION_MS = CONFIG.delete_retention_ms
+
+keys = st.integers(0, 12).map(lambda n: b"key-%d" % n * (n + 1))
+values = st.none() | st.binary(max_size=40)
+stamps = st.integers(-1000, 1000)
+headers = st.just(()) | st.tuples(st.tuples(st.sampled_from(["h", "é"]), st.none() | st.binary()))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one append brings."""
+
+    contents: list[tuple[bytes, bytes | None, int, tuple[tuple[str, bytes | None], ...]]]
+    codec: int
+    producer: int
+
+
+batch_kinds = st.builds(
+    Batch,
+    st.lists(st.tuples(keys, values, stamps, headers), min_size=1, max_size=12),
+    st.integers(0, 4),
+    st.sampled_from([-1, -1, 100, 101]),
+)
+steps = st.one_of(
+    batch_kinds,
+    batch_kinds,
+    batch_kinds,
+    st.just("seal"),
+    st.just("restart"),
+    st.integers(0, 1500),  # so many ms go by
+    st.sampled_from([b"compact", b"compact little"]),
+)
+
+
+@dataclass
+class Model:
+    """The log under test, and what must be true of it."""
+
+    log: CompactedLog
+    sequences: dict[int, int] = field(default_factory=dict)
+    first_cleaned_ms: dict[int, int] = field(default_factory=dict)
+    may_be_gone: set[int] = field(default_factory=set)
+    """Offsets of tombstones that some compaction had the right to drop."""
+
+    def append(self, batch: Batch) -> None:
+        found = [
+            Record(n, self.log.now_ms + stamp, key, value, headers)
+            for n, (key, value, stamp, headers) in enumerate(batch.contents)
+        ]
+        producer = {}
+        if batch.producer >= 0:
+            sequence = self.sequences.get(batch.producer, 0)
+            self.sequences[batch.producer] = sequence + len(found)
+            producer = {
+                "producer_id": batch.producer,
+                "producer_epoch": 0,
+                "base_sequence": sequence,
+            }
+        self.log.store(records.build(found, codec=batch.codec, **producer))
+
+    def compact(self, **limits: int) -> None:
+        log = self.log
+        log.seal()
+        if len(log.log.segments) == 1:
+            log.seal()
+        before = log.records()
+        ends = (log.log.start_offset, log.log.next_offset, log.log.durable_offset)
+        end = log.compact(**limits).cleaned_offset
+        assert log.log.cleaned_offset == end
+        assert ends == (log.log.start_offset, log.log.next_offset, log.log.durable_offset)
+        newest = {record.key: record.offset for record in before if record.offset < end}
+        for record in before:
+            if record.value is None and record.offset < end:
+                first = self.first_cleaned_ms.setdefault(record.offset, log.now_ms)
+                if log.now_ms >= first + RETENTION_MS:
+                    self.may_be_gone.add(record.offset)
+        expected = [r for r in before if r.offset >= end or newest[r.key] == r.offset]
+        must = [r for r in expected if r.offset not in self.may_be_gone]
+        after = log.records()
+        assert [r for r in after if r.offset not in self.may_be_gone] == must
+        assert set(after) <= set(expected)
+
+    def check(self) -> None:
+        log = self.log
+        found = log.records()
+        offsets = [record.offset for record in found]
+        assert offsets == sorted(set(offsets))
+        assert all(record == log.written[record.offset] for record in found)
+        assert log.table() == log.expected_table()
+        newest = {record.key: offset for offset, record in log.written.items()}
+        assert set(newest.values()) - self.may_be_gone <= set(offsets)
+        for below, above in zip(log.log.segments, log.log.segments[1:], strict=False):
+            assert below.next_offset == above.base_offset
+        self._check_producers()
+
+    def _check_producers(self) -> None:
+        for producer, sequence in self.sequences.items():
+            stored = self.log.log.producers.by_id[producer].stored[-1]
+            assert stored.last_sequence == sequence - 1
+            assert any(
+                header.producer_id == producer and header.last_offset == stored.last_offset
+                for header, _ in self.log.batches()
+            )
+
+
+@given(
+    st.lists(steps, min_size=5, max_size=40), st.sampled_from([200, 900, 1 << 20]), st.booleans()
+)
+def test_a_compacted_log_equals_the_log_that_was_written(
+    script: list[Batch | str | int | bytes], segment_bytes: int, snapshots_survive: bool
+) -> None:
+    model = Model(CompactedLog(replace(CONFIG, segment_bytes=segment_bytes)))
+    for step in [*script, b"compact", "restart", 2000, b"compact", "restart"]:
+        log = model.log
+        match step:
+            case Batch():
+                model.append(step)
+            case int():
+                log.now_ms += step
+            case "seal":
+                log.seal()
+            case "restart":
+                cleaned = log.log.cleaned_offset
+                log.log.close()
+                if not snapshots_survive:
+                    for name in log.names():
+                        if name.endswith(".snapshot"):
+                            log.files.remove(log.folder / name)
+                log.open()
+                log.log.cleaned_offset = cleaned
+            case bytes():
+                model.compact(**({"key_bytes_max": 600} if step == b"compact little" else {}))
+        model.check()
+
+
+@given(st.lists(batch_kinds, min_size=1, max_size=10), st.data())
+def test_every_offset_can_be_read_from_after_compaction(
+    script: list[Batch], data: st.DataObject
+) -> None:
+    model = Model(CompactedLog(replace(CONFIG, segment_bytes=500)))
+    for batch in script:
+        model.append(batch)
+    model.compact()
+    offset = data.draw(st.integers(0, model.log.log.next_offset - 1))
+    found = model.log.log.read(offset, data.draw(st.integers(1, 500)))
+    first = batches.read_header(bytes(found or b""))
+    following = [h.base_offset for h, _ in model.log.batches() if h.last_offset >= offset]
+    assert first.base_offset == following[0]
+
+
+@given(st.lists(batch_kinds, min_size=1, max_size=6))
+def test_a_second_compaction_in_the_same_instant_changes_nothing(script: list[Batch]) -> None:
+    model = Model(CompactedLog(CONFIG))
+    for batch in script:
+        model.append(batch)
+    model.compact()
+    before = [data for header, data in model.log.batches() if header.record_count]
+    model.log.log.cleaned_offset = 0
+    model.log.compact()
+    after = [data for header, data in model.log.batches() if header.record_count]
+    assert after == before
+
+
+def test_the_model_knows_what_a_producer_left() -> None:
+    model = Model(CompactedLog(CONFIG))
+    model.append(Batch([(b"a", b"1", 0, ())], 0, 100))
+    model.log.seal()
+    assert model.log.plan().producers == {100: LastOfProducer(0, 0)}
