@@ -74,7 +74,7 @@ def _about(machine: Machine, results: Results) -> list[str]:
     if other > 0.3:
         lines.append(
             f"Other programs used {other:.1f} of {os.cpu_count()} cores meanwhile: "
-            "rates are too low and latencies too high, CPU seconds hold."
+            "rates are too low and latencies too high; CPU seconds suffer least."
         )
     return lines
 
