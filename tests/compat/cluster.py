@@ -41,10 +41,11 @@ KAFKA_ONLY = {"log.initial.task.delay.ms": "200"}
 
 @dataclass(frozen=True)
 class Cluster:
-    """One server: `target` is which, `bootstrap` where."""
+    """One server: `target` is which, `bootstrap` where, `data` its log dir where we know it."""
 
     target: str
     bootstrap: str
+    data: Path | None = None
     created: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -91,25 +92,30 @@ def running(target: str) -> Iterator[Cluster]:
     """Start the named server; it is stopped at the end."""
     if target == "kafka":
         with apache_kafka({**SETTINGS, **KAFKA_ONLY}) as kafka:
-            yield Cluster(target, kafka.bootstrap)
+            yield Cluster(target, kafka.bootstrap, kafka.data)
     elif target == "headwater":
         with (
-            tempfile.TemporaryDirectory(prefix="headwater-compat-") as data,
-            headwater_process(Path(data)) as bootstrap,
+            tempfile.TemporaryDirectory(prefix="headwater-compat-") as home,
+            headwater_process(Path(home) / "data") as (bootstrap, _),
         ):
-            yield Cluster(target, bootstrap)
+            yield Cluster(target, bootstrap, Path(home) / "data")
     else:
         yield Cluster("external", target)
 
 
 @contextlib.contextmanager
-def headwater_process(data: Path, port: int = 0, **settings: str) -> Iterator[str]:
-    """`headwater broker` on a data folder; yields its address; SIGTERM at the end."""
+def headwater_process(
+    data: Path, port: int = 0, **settings: str
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """`headwater broker` on a data folder: its address and process; SIGTERM at the end.
+
+    A test may kill the process itself; one that dies unasked is a failure.
+    """
     port = port or _free_port()
     chosen = [f"--set={name}={value}" for name, value in {**SETTINGS, **settings}.items()]
     command = [sys.executable, "-m", "headwater", "broker", "--data", str(data)]
-    log = data.parent / f"{data.name}.log"
-    with log.open("wb") as out:
+    log = data.with_suffix(".log")
+    with log.open("ab") as out:
         process = subprocess.Popen(
             [*command, "--listen", f"127.0.0.1:{port}", *chosen],
             stdout=out,
@@ -118,8 +124,8 @@ def headwater_process(data: Path, port: int = 0, **settings: str) -> Iterator[st
         )
     try:
         until(lambda: _answers(process, port, log), "headwater to answer", timeout=30)
-        yield f"127.0.0.1:{port}"
-        assert process.poll() is None, f"headwater died:\n{log.read_text()[-3000:]}"
+        yield f"127.0.0.1:{port}", process
+        assert process.poll() in (None, 0, -signal.SIGKILL), f"it died:\n{log.read_text()[-3000:]}"
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -68,9 +68,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 @pytest.fixture(autouse=True)
-def tidy(cluster: Cluster) -> Iterator[None]:
+def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    cluster.tidy()
+    if "cluster" in request.fixturenames:
+        request.getfixturevalue("cluster").tidy()
 
 
 @pytest.fixture
