@@ -8,6 +8,7 @@ from pathlib import Path
 from headwater.log import compaction
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
+from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
 from headwater.log.survivors import Aborted
@@ -93,14 +94,16 @@ class CompactedLog:
             self.log.roll(self.now_ms)
         self.append([(b"seal", b"%d" % self.log.next_offset)])
 
-    def plan(self, **limits: int) -> compaction.Plan:
-        plan = compaction.plan(self.log, self.now_ms, **limits)  # type: ignore[arg-type]
+    def plan(self, key_bytes_max: int = KEY_BYTES_MAX) -> compaction.Plan:
+        plan = compaction.plan(self.log, self.now_ms, key_bytes_max=key_bytes_max)
         assert plan is not None, "nothing to compact"
         return plan
 
-    def compact(self, aborted: Aborted | None = None, **limits: int) -> compaction.Result:
+    def compact(
+        self, aborted: Aborted | None = None, key_bytes_max: int = KEY_BYTES_MAX
+    ) -> compaction.Result:
         """All three steps."""
-        plan = self.plan(**limits)
+        plan = self.plan(key_bytes_max)
         result = compaction.compact(self.files, self.folder, plan, aborted=aborted)
         old = compaction.apply(self.log, plan, result)
         assert old is not None

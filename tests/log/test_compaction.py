@@ -156,7 +156,7 @@ def test_with_too_many_keys_only_a_prefix_is_compacted() -> None:
     for n in range(60):
         log.append([(b"k%d" % (n % 20), b"%d" % n), (b"same", b"%d" % n)])
     log.seal()
-    reached = []
+    reached: list[int] = []
     while log.log.cleaned_offset < log.log.segments[-1].base_offset:
         result = log.compact(key_bytes_max=1500)
         assert result.cleaned_offset > (reached[-1] if reached else 0)

@@ -76,8 +76,8 @@ def test_the_delete_horizon_takes_the_base_timestamps_place(codec: int) -> None:
     assert header.has_delete_horizon
     assert header.base_timestamp == NOW_MS + 1000
     assert records.decode(data) == [log.written[n] for n in (1, 2, 3)]
-    same = ("base_offset", "last_offset_delta", "codec", "max_timestamp", "leader_epoch")
-    same += ("producer_id", "producer_epoch", "base_sequence", "is_transactional")
+    same = ["base_offset", "last_offset_delta", "codec", "max_timestamp", "leader_epoch"]
+    same += ["producer_id", "producer_epoch", "base_sequence", "is_transactional"]
     assert [getattr(header, name) for name in same] == [getattr(before, name) for name in same]
     again(log, 500)
     assert log.batches()[0] == (header, data)

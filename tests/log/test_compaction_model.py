@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.survivors import LastOfProducer
 from headwater.record import batch as batches
 from headwater.record import records
@@ -66,25 +67,28 @@ class Model:
             Record(n, self.log.now_ms + stamp, key, value, headers)
             for n, (key, value, stamp, headers) in enumerate(batch.contents)
         ]
-        producer = {}
+        sequence = -1
         if batch.producer >= 0:
             sequence = self.sequences.get(batch.producer, 0)
             self.sequences[batch.producer] = sequence + len(found)
-            producer = {
-                "producer_id": batch.producer,
-                "producer_epoch": 0,
-                "base_sequence": sequence,
-            }
-        self.log.store(records.build(found, codec=batch.codec, **producer))
+        self.log.store(
+            records.build(
+                found,
+                codec=batch.codec,
+                producer_id=batch.producer,
+                producer_epoch=min(batch.producer, 0),
+                base_sequence=sequence,
+            )
+        )
 
-    def compact(self, **limits: int) -> None:
+    def compact(self, key_bytes_max: int = KEY_BYTES_MAX) -> None:
         log = self.log
         log.seal()
         if len(log.log.segments) == 1:
             log.seal()
         before = log.records()
         ends = (log.log.start_offset, log.log.next_offset, log.log.durable_offset)
-        end = log.compact(**limits).cleaned_offset
+        end = log.compact(key_bytes_max=key_bytes_max).cleaned_offset
         assert log.log.cleaned_offset == end
         assert ends == (log.log.start_offset, log.log.next_offset, log.log.durable_offset)
         newest = {record.key: record.offset for record in before if record.offset < end}
@@ -148,7 +152,7 @@ def test_a_compacted_log_equals_the_log_that_was_written(
                 log.open()
                 log.log.cleaned_offset = cleaned
             case bytes():
-                model.compact(**({"key_bytes_max": 600} if step == b"compact little" else {}))
+                model.compact(600 if step == b"compact little" else KEY_BYTES_MAX)
         model.check()
 
 
