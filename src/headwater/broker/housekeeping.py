@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.log import retention
-from headwater.log.segment import Segment
+from headwater.log.segment import SUFFIXES, Segment
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -129,5 +129,5 @@ def _checkpoint_seconds(settings: Settings) -> float:
 def _remove_files(segments: list[Segment]) -> None:
     """Oldest first; open descriptors stay readable."""
     for segment in segments:
-        for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        for suffix in SUFFIXES:
             segment.files.remove(segment.path(suffix))

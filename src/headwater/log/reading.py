@@ -179,7 +179,11 @@ def latest_timestamp(segment: Segment, end: int, start_offset: int) -> int:
         return segment.largest_timestamp()
     latest = -1
     _, position = segment.index.floor(start_offset)
-    for _, header in segment.headers(position, end, checked=False):
-        if header.last_offset >= start_offset:
+    for at, header in segment.headers(position, end, checked=False):
+        if header.base_offset >= start_offset:
             latest = max(latest, header.max_timestamp)
+        elif header.last_offset >= start_offset:  # the start lies inside this batch
+            inside = records.decode(segment.file.read(at, header.size))
+            times = [record.timestamp for record in inside if record.offset >= start_offset]
+            latest = max(latest, *times) if times else latest
     return latest

@@ -67,9 +67,11 @@ def open_partition(
     report = Report()
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
-    segments = _find_segments(files, directory, now_ms)
+    segments = _find_segments(files, directory, now_ms, start_offset)
     found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
     end = _end_offset(directory, segments, found, max(recovery_point, start_offset), report)
+    if segments and not segments[-1].size and segments[-1].next_offset != end:
+        segments.pop().remove()
     last = segments[-1] if segments else None
     if last is None or last.next_offset != end or (report.damaged and last.size):
         segments.append(Segment(files, directory, end, now_ms))
@@ -89,7 +91,10 @@ def open_partition(
     return log, report
 
 
-def _find_segments(files: FileSystem, directory: Path, now_ms: int) -> list[Segment]:
+def _find_segments(
+    files: FileSystem, directory: Path, now_ms: int, start_offset: int
+) -> list[Segment]:
+    """The segments from `start_offset` on; older ones were removed, and are removed again."""
     names = [name for name in files.list(directory) if name.endswith(".log")]
     segments = [
         Segment.found(files, directory, int(name[:-4]), now_ms)
@@ -99,6 +104,8 @@ def _find_segments(files: FileSystem, directory: Path, now_ms: int) -> list[Segm
     segments.sort(key=lambda segment: segment.base_offset)
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
+    while len(segments) > 1 and segments[0].next_offset <= start_offset:
+        segments.pop(0).remove()
     if segments:
         segments[-1].next_offset = segments[-1].base_offset + _OFFSETS_PER_SEGMENT  # not known yet
     return segments
@@ -150,10 +157,7 @@ class _Recovery:
         """What follows a cut was never durable; it goes with its files."""
         for segment in self._segments[first:]:
             self._report.cut_bytes += segment.size
-            segment.close()
-            for name in segment.files.list(segment.directory):
-                if name.startswith(f"{segment.base_offset:020d}.") and "snapshot" not in name:
-                    segment.files.remove(segment.directory / name)
+            segment.remove()
         del self._segments[first:]
 
     def _recover(self, segment: Segment) -> int | None:
@@ -301,8 +305,10 @@ def _load_producers(
         found = Producers.from_bytes(files.read_bytes(directory / name) or b"")
         if found is None or taken_at > end:
             files.remove(directory / name)
+            files.sync_dir(directory)  # it must not come back once the log has grown beyond it
             continue
-        producers, offset = found, max(taken_at, offset)
+        if taken_at >= offset:  # else what happened since is gone, and nothing is known for sure
+            producers, offset = found, taken_at
         break
     for segment in segments:
         if segment.next_offset > offset:

@@ -240,9 +240,20 @@ class Segment:
         return CorruptSegment(self.path(".log"), position, offset, reason)
 
     def largest_timestamp(self) -> int:
-        """Latest timestamp in the segment, from the time index if it was not filled here."""
+        """Latest timestamp in the segment.
+
+        Of a segment that was found on disk the time index may lack the last entry: what follows the
+        last place that is indexed is looked at, once.
+        """
         if self.max_timestamp < 0 and self.size:
+            index = self.index
             self.max_timestamp, self.max_timestamp_offset = self.times.last()
+            position = index.entry(len(index) - 1)[1] if len(index) else 0
+            try:
+                for _, header in self.headers(position, self.size, checked=False):
+                    self.note(header, header.last_offset)
+            except CorruptBatch:
+                pass  # the readers' business
         return self.max_timestamp
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
@@ -278,6 +289,12 @@ class Segment:
         for _, header in self.headers(position, file_position, checked=False):
             self.note(header, header.last_offset)
         self.save_indexes()
+
+    def remove(self) -> None:
+        """Delete the files. The caller syncs the folder."""
+        self.close()
+        for suffix in SUFFIXES:
+            self.files.remove(self.path(suffix))
 
     def release(self) -> None:
         """Give back the descriptor and the loaded indexes of a sealed segment nobody reads."""
