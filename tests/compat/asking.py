@@ -71,7 +71,9 @@ def fetch_request(
 
 def fetch(wire: Wire, topic: str, offset: int = 0, **options: Any) -> Any:
     """Fetch one partition outside any session (version 12, by name); the partition's answer."""
-    return wire.ask("fetch", 12, **fetch_request(topic, offset, **options)).responses[0].partitions[0]
+    return (
+        wire.ask("fetch", 12, **fetch_request(topic, offset, **options)).responses[0].partitions[0]
+    )
 
 
 def read_all(wire: Wire, topic: str, offset: int = 0) -> list[Batch]:
@@ -87,7 +89,6 @@ def read_all(wire: Wire, topic: str, offset: int = 0) -> list[Batch]:
 
 def new_producer_id(wire: Wire) -> tuple[int, int]:
     """(id, epoch) of a new idempotent producer."""
-
 
     def given() -> tuple[int, int] | None:
         answer = wire.ask("init_producer_id", 4, transaction_timeout=60_000, producer_id=-1)
@@ -168,7 +169,8 @@ class Member:
 
     def send_sync(self, assignments: dict[str, bytes] | None = None, **changes: Any) -> None:
         listed = [
-            {"member_id": member, "assignment": data} for member, data in (assignments or {}).items()
+            {"member_id": member, "assignment": data}
+            for member, data in (assignments or {}).items()
         ]
         values = {
             "group_id": self.group,

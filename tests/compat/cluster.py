@@ -59,7 +59,9 @@ class Cluster:
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         self.created.append(name)
         with self.wire() as wire:
-            answer = wire.ask("create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=9000)
+            answer = wire.ask(
+                "create_topics", 7, topics=[{**topic, "configs": pairs}], timeout=9000
+            )
             assert answer.topics[0].error_code is ErrorCode.none, answer
             until(lambda: _is_served(wire, name, partitions), f"{name} to be served")
         return name
@@ -75,7 +77,9 @@ class Cluster:
 
     def topic_id(self, name: str) -> Any:
         with self.wire() as wire:
-            answer = wire.ask("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+            answer = wire.ask(
+                "metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False
+            )
             return answer.topics[0].topic_id
 
 

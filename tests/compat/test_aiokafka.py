@@ -186,7 +186,10 @@ async def test_no_offset_and_out_of_range_are_errors_when_there_is_no_policy(
 ) -> None:
     cluster.create_topic(topic)
     await write(await producer(), topic, 5)
-    reader, here = await consumer(auto_offset_reset="none", group_id=group), TopicPartition(topic, 0)
+    reader, here = (
+        await consumer(auto_offset_reset="none", group_id=group),
+        TopicPartition(topic, 0),
+    )
     reader.assign([here])
     with pytest.raises(NoOffsetForPartitionError):
         await reader.getone()

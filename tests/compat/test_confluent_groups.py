@@ -33,7 +33,9 @@ def shared(readers: list[Consumer], partitions: int) -> bool:
 
 
 @contextmanager
-def readers_of(cluster: Cluster, group: str, topic: str, count: int, **options: Any) -> Iterator[list[Consumer]]:
+def readers_of(
+    cluster: Cluster, group: str, topic: str, count: int, **options: Any
+) -> Iterator[list[Consumer]]:
     with ExitStack() as stack:
         made = [stack.enter_context(consumer(cluster, group, **options)) for _ in range(count)]
         for each in made:
@@ -91,7 +93,10 @@ def test_a_cooperative_rebalance_takes_only_what_moves(
     cluster.create_topic(topic, partitions=4)
     revoked: list[int] = []
     options = {"partition_assignment_strategy": "cooperative-sticky"}
-    with consumer(cluster, group, **options) as first, consumer(cluster, group, **options) as second:
+    with (
+        consumer(cluster, group, **options) as first,
+        consumer(cluster, group, **options) as second,
+    ):
         first.subscribe(
             [topic], on_revoke=lambda _, gone: revoked.extend(each.partition for each in gone)
         )

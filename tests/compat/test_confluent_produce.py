@@ -6,8 +6,13 @@ import hashlib
 import time
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from .cluster import Cluster
 from .confluent import code_of, consumer, producer, send, take
@@ -89,9 +94,7 @@ def test_the_topics_own_limit_wins(cluster: Cluster, topic: str, group: str) -> 
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(
-    cluster: Cluster, topic: str, group: str, acks: str
-) -> None:
+def test_every_kind_of_acknowledgement(cluster: Cluster, topic: str, group: str, acks: str) -> None:
     cluster.create_topic(topic)
     done = send(producer(cluster, acks=acks), topic, [b"%d" % each for each in range(100)])
     if acks != "0":

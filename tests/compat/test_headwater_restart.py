@@ -30,7 +30,9 @@ def test_everything_acknowledged_is_there_after_a_restart(
         cluster = Cluster("headwater", bootstrap)
         cluster.create_topic(topic, partitions=2, retention_ms="7777777")
         before = cluster.topic_id(topic)
-        send(producer(cluster, compression_type="zstd"), topic, [b"%d" % each for each in range(500)])
+        send(
+            producer(cluster, compression_type="zstd"), topic, [b"%d" % each for each in range(500)]
+        )
         client = admin(cluster)
         cluster_id = client.list_topics(timeout=5).cluster_id
         with consumer(cluster, group) as reader:
@@ -47,7 +49,9 @@ def test_everything_acknowledged_is_there_after_a_restart(
             gone = cluster.create_topic(f"{topic}-gone")
             wire.ask("delete_topics", 6, topics=[{"name": gone}], timeout=5000)
             deleted = [{"partition_index": 0, "offset": 1}]
-            wire.ask("delete_records", 2, topics=[{"name": other, "partitions": deleted}], timeout=5)
+            wire.ask(
+                "delete_records", 2, topics=[{"name": other, "partitions": deleted}], timeout=5
+            )
         stop(process, how)
 
     with headwater_process(data) as (bootstrap, process):

@@ -113,7 +113,11 @@ def test_it_reads_what_librdkafka_compressed(
     cluster: Cluster, consumer: Consumers, topic: str, codec: str
 ) -> None:
     cluster.create_topic(topic)
-    confluent.send(confluent.producer(cluster, compression_type=codec), topic, [b"%d" % each for each in range(100)])
+    confluent.send(
+        confluent.producer(cluster, compression_type=codec),
+        topic,
+        [b"%d" % each for each in range(100)],
+    )
     assert [int(each.value) for each in take(consumer(topic), 100)] == list(range(100))
 
 
@@ -228,7 +232,9 @@ def test_no_offset_and_out_of_range_are_errors_when_there_is_no_policy(
         take(reader, 1)
 
 
-def test_commit_and_committed(cluster: Cluster, consumer: Consumers, topic: str, group: str) -> None:
+def test_commit_and_committed(
+    cluster: Cluster, consumer: Consumers, topic: str, group: str
+) -> None:
     cluster.create_topic(topic)
     reader, here = consumer(group_id=group), TopicPartition(topic, 0)
     reader.assign([here])
@@ -238,7 +244,9 @@ def test_commit_and_committed(cluster: Cluster, consumer: Consumers, topic: str,
     assert reader.committed(here, metadata=True).metadata == "note"
 
 
-def test_subscribing_to_a_missing_topic_creates_it(consumer: Consumers, topic: str, group: str) -> None:
+def test_subscribing_to_a_missing_topic_creates_it(
+    consumer: Consumers, topic: str, group: str
+) -> None:
     reader = consumer(topic, group_id=group)
     poll_until([reader], lambda: len(reader.assignment()) == 2)
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, MemberToRemove, OffsetSpec
+from kafka.admin import (
+    AlterConfigOp,
+    ConfigResource,
+    ConfigResourceType,
+    MemberToRemove,
+    OffsetSpec,
+)
 from kafka.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,

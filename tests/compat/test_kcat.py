@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -14,6 +13,7 @@ import pytest
 
 from .cluster import Cluster
 from .confluent import producer
+from .missing import skip_or_fail
 from .waiting import until
 
 Kcat = Callable[..., str]
@@ -23,10 +23,7 @@ Kcat = Callable[..., str]
 def kcat(cluster: Cluster) -> Kcat:
     program = shutil.which("kcat")
     if program is None:
-        sentence = "kcat is not installed: sudo apt-get install kcat"
-        if os.environ.get("HEADWATER_REQUIRE_SERVERS") == "1":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+        skip_or_fail("kcat is not installed: sudo apt-get install kcat")
 
     def run(*arguments: str, text: str = "", fails: bool = False) -> str:
         quick = ["-X", "broker.address.family=v4", "-X", "fetch.wait.max.ms=50"]

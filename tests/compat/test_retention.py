@@ -14,6 +14,7 @@ from .asking import EARLIEST, end_offset, fetch, offset_at, produce
 from .batches import batch
 from .cluster import Cluster
 from .confluent import consumer, producer, send, take_error
+from .missing import skip_or_fail
 from .waiting import until
 from .wire import ErrorCode, Wire
 
@@ -68,7 +69,9 @@ COMPACTED = {
 }
 
 
-def latest_by_key(cluster: Cluster, topic: str, group: str) -> dict[bytes, list[tuple[int, object]]]:
+def latest_by_key(
+    cluster: Cluster, topic: str, group: str
+) -> dict[bytes, list[tuple[int, object]]]:
     """Everything that can be read from the beginning: key → [(offset, value)]."""
     found: dict[bytes, list[tuple[int, object]]] = {}
     with consumer(cluster, group) as reader:
@@ -114,21 +117,27 @@ def test_compaction_keeps_the_newest_of_every_key(
     assert {key: latest_by_key(cluster, topic, group)[key][0] for key in newest} == newest
 
 
-def test_the_files_can_be_read_by_kafkas_own_tool(
-    wire: Wire, cluster: Cluster, topic: str
-) -> None:
+def test_the_files_can_be_read_by_kafkas_own_tool(wire: Wire, cluster: Cluster, topic: str) -> None:
     if cluster.data is None:
         pytest.skip("the data folder of an outside server is not known")
     try:
         kafka_jars()
     except MissingServer as missing:
-        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+        skip_or_fail(f"Kafka's tools cannot run here: {missing}")
     cluster.create_topic(topic, segment_bytes="1048576", index_interval_bytes="1000")
-    send(producer(cluster, compression_type="lz4"), topic, [b"%09d" % each * 50 for each in range(9000)])
+    send(
+        producer(cluster, compression_type="lz4"),
+        topic,
+        [b"%09d" % each * 50 for each in range(9000)],
+    )
     folder = Path(cluster.data) / f"{topic}-0"
     segments = sorted(folder.glob("*.log"))
     assert segments[0].name == "00000000000000000000.log"
-    files = [str(each) for pattern in ("*.log", "*.index", "*.timeindex") for each in folder.glob(pattern)]
+    files = [
+        str(each)
+        for pattern in ("*.log", "*.index", "*.timeindex")
+        for each in folder.glob(pattern)
+    ]
     done = java_tool(
         "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)
     )

@@ -139,7 +139,7 @@ def test_max_bytes_limits_the_whole_answer(wire: Wire, cluster: Cluster, topic: 
     sizes = [len(each.records or b"") for each in answer.responses[0].partitions]
     assert len(sizes) == 3
     assert 1000 < sum(sizes) <= 2600
-    assert [each > 1000 for each in sizes][0]
+    assert sizes[0] > 1000
 
 
 def session(wire: Wire, topic: str, session_id: int, epoch: int, **more: Any) -> Any:
@@ -228,12 +228,10 @@ def test_sessions_by_topic_id_report_a_topic_that_went_away(
     cluster.create_topic(topic)
     wanted = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]
     topics = [{"topic_id": cluster.topic_id(topic), "partitions": wanted}]
-    values = {"max_wait": 2000, "min_bytes": 1, "max_bytes": 1000}
+    values = {"max_wait": 300, "min_bytes": 1, "max_bytes": 1000}
     opened = wire.ask("fetch", 17, **values, session_epoch=0, topics=topics)
     wire.ask("delete_topics", 6, topics=[{"name": topic}], timeout=5000)
-    news = wire.ask(
-        "fetch", 17, **values, session_id=opened.session_id, session_epoch=1, topics=[]
-    )
+    news = wire.ask("fetch", 17, **values, session_id=opened.session_id, session_epoch=1, topics=[])
     assert news.error_code is ErrorCode.none
     assert news.responses[0].partitions[0].error_code in {
         ErrorCode.unknown_topic_id,  # or the name, which Apache Kafka's session may still know

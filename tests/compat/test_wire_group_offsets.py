@@ -137,9 +137,7 @@ def test_commits_from_outside_a_live_group_are_refused(
     assert offsets(committed(wire, simple.group, None)) == {(topic, 0): 3}
 
 
-def test_a_generation_in_a_group_that_does_not_exist_is_refused(
-    simple: Member, topic: str
-) -> None:
+def test_a_generation_in_a_group_that_does_not_exist_is_refused(simple: Member, topic: str) -> None:
     ghost: dict[str, Any] = {"generation_id_or_member_epoch": 4, "member_id": "m"}
     assert simple.commit(topic, 1, version=8, **ghost) is ErrorCode.illegal_generation
     assert simple.commit(topic, 1, version=9, **ghost) is ErrorCode.group_id_not_found

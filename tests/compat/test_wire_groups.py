@@ -127,7 +127,10 @@ def test_sync_answers_what_the_member_must_know(new_member: Callable[..., Member
     ("changes", "expected"),
     [
         ({"protocol_type": "connect"}, ErrorCode.inconsistent_group_protocol),
-        ({"protocols": [{"name": "other", "metadata": subscription()}]}, ErrorCode.inconsistent_group_protocol),
+        (
+            {"protocols": [{"name": "other", "metadata": subscription()}]},
+            ErrorCode.inconsistent_group_protocol,
+        ),
         ({"protocols": []}, ErrorCode.inconsistent_group_protocol),
         ({"session_timeout": 1}, ErrorCode.invalid_session_timeout),
         ({"session_timeout": 2**31 - 1}, ErrorCode.invalid_session_timeout),

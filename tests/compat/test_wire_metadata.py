@@ -237,7 +237,7 @@ def test_configs_carry_source_type_and_synonyms(wire: Wire, cluster: Cluster, to
     assert changed.documentation
     assert not changed.read_only
     assert not changed.is_sensitive
-    assert [each.name for each in changed.synonyms][0] == "retention.ms"
+    assert changed.synonyms[0].name == "retention.ms"
     assert [each.name for each in default.synonyms] == ["log.cleanup.policy"]
 
 

@@ -100,9 +100,7 @@ def test_a_newer_leader_epoch_than_ours_is_unknown(wire: Wire, timed: str) -> No
     assert answer.topics[0].partitions[0].error_code is ErrorCode.unknown_leader_epoch
 
 
-@pytest.mark.parametrize(
-    ("epoch", "expected_epoch", "end"), [(0, 0, 6), (1, -1, -1), (-1, -1, -1)]
-)
+@pytest.mark.parametrize(("epoch", "expected_epoch", "end"), [(0, 0, 6), (1, -1, -1), (-1, -1, -1)])
 def test_the_end_of_a_leader_epoch(
     wire: Wire, timed: str, epoch: int, expected_epoch: int, end: int
 ) -> None:

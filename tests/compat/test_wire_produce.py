@@ -149,7 +149,9 @@ def test_every_version_of_produce_appends(
     cluster.create_topic(topic)
     request = produce_request(topic, GOOD)
     if version >= 13:
-        request["topic_data"][0]["topic_id"] = cluster.topic_id(request["topic_data"][0].pop("name"))
+        request["topic_data"][0]["topic_id"] = cluster.topic_id(
+            request["topic_data"][0].pop("name")
+        )
     answer = wire.ask("produce", version, **request)
     partition = answer.responses[0].partition_responses[0]
     assert (partition.error_code, partition.base_offset) == (ErrorCode.none, 0)
@@ -198,9 +200,7 @@ def test_a_topic_of_type_uncompressed_unpacks(wire: Wire, cluster: Cluster, topi
     assert stored.pairs == THREE
 
 
-def test_log_append_time_is_stamped_by_the_broker(
-    wire: Wire, cluster: Cluster, topic: str
-) -> None:
+def test_log_append_time_is_stamped_by_the_broker(wire: Wire, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, message_timestamp_type="LogAppendTime")
     answer = produce(wire, topic, batch(THREE, timestamps=[1, 2, 3]))
     (stored,) = read_all(wire, topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -82,9 +83,7 @@ def test_a_newer_api_versions_is_answered_in_version_0(wire: Wire) -> None:
 
 
 def test_a_client_name_with_spaces_is_an_invalid_request(wire: Wire) -> None:
-    answer = wire.ask(
-        "api_versions", 3, client_software_name="a b", client_software_version="1"
-    )
+    answer = wire.ask("api_versions", 3, client_software_name="a b", client_software_version="1")
     assert answer.error_code is ErrorCode.invalid_request
 
 
@@ -115,9 +114,7 @@ def test_nonsense_closes_that_connection_and_nothing_else(
     assert wire.ask("metadata", 9, topics=[]).brokers
 
 
-def test_pipelined_requests_are_answered_in_order(
-    wire: Wire, cluster: Cluster, topic: str
-) -> None:
+def test_pipelined_requests_are_answered_in_order(wire: Wire, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic)
     slow = {"replica_id": -1, "max_wait": 300, "min_bytes": 1, "max_bytes": 1000}
     wanted = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]
@@ -128,6 +125,14 @@ def test_pipelined_requests_are_answered_in_order(
     answers = [wire.receive() for _ in sent]
     assert [correlation for correlation, _ in answers] == sent
     assert [type(each).__name__ for _, each in answers[:2]] == ["FetchResponse", "MetadataResponse"]
+
+
+def test_two_hundred_connections_at_once(cluster: Cluster) -> None:
+    with ExitStack() as stack:
+        wires = [stack.enter_context(cluster.wire()) for _ in range(200)]
+        for each in wires:
+            each.send("metadata", 9, topics=[])
+        assert all(each.receive()[1].brokers for each in wires)
 
 
 def test_a_request_may_arrive_byte_by_byte(cluster: Cluster) -> None:
@@ -163,7 +168,9 @@ def requests(topic: str, topic_id: Any, group: str, new: Callable[[], str]) -> d
     commit = {"partition_index": 0, "committed_offset": 0, "committed_leader_epoch": -1}
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     resource = {"resource_type": 2, "resource_name": topic}
-    groups = [{"group_id": group, "member_epoch": -1, "topics": [{**both, "partition_indexes": [0]}]}]
+    groups = [
+        {"group_id": group, "member_epoch": -1, "topics": [{**both, "partition_indexes": [0]}]}
+    ]
     return {
         "produce": {
             "acks": -1,
@@ -286,9 +293,7 @@ def exchange(wire: Wire, api: str, version: int, values: dict[str, Any]) -> Any:
     return wire.receive()[1]
 
 
-def test_offset_delete_answers(
-    wire: Wire, cluster: Cluster, topic: str, group: str
-) -> None:
+def test_offset_delete_answers(wire: Wire, cluster: Cluster, topic: str, group: str) -> None:
     cluster.create_topic(topic)
     find_coordinator(wire, group)
     assert Member(wire, group).commit(topic, 5) is ErrorCode.none

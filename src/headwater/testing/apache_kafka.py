@@ -17,14 +17,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
-import os
 import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -33,22 +30,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
-
-KAFKA_VERSION = "4.3.1"
-
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>headwater</groupId><artifactId>apache-kafka-jars</artifactId><version>1</version>
-<dependencies>
-{dependencies}
-</dependencies>
-</project>
-"""
-_JARS = (
-    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),  # Kafka is silent without a binding
+from headwater.testing.kafka_jars import (
+    KAFKA_VERSION,
+    MissingServer,
+    find_program,
+    java_tool,
+    kafka_jars,
 )
+
+__all__ = [
+    "KAFKA_VERSION",
+    "ApacheKafka",
+    "KafkaStartError",
+    "MissingServer",
+    "apache_kafka",
+    "java_tool",
+    "kafka_jars",
+]
+
 # What Kafka's own start script gives the JVM, so that a benchmark meets the usual Kafka.
 _SERVER_JVM = (
     "-server",
@@ -59,6 +58,7 @@ _SERVER_JVM = (
     "-Djava.awt.headless=true",
 )
 # One node cannot have three replicas, and fifty partitions of an internal topic are fifty folders.
+# Classic, consumer and share groups need no setting: format switches them on for a new node.
 _SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -73,14 +73,9 @@ _SINGLE_NODE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
-    "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
 }
 _START_DEADLINE_S = 60.0
 _STOP_DEADLINE_S = 15.0
-
-
-class MissingServer(HeadwaterError):
-    """A program this machine lacks; the message ends with the command that installs it."""
 
 
 class KafkaStartError(HeadwaterError):
@@ -109,79 +104,6 @@ class ApacheKafka:
         return java_tool(main_class, *args, input=input, timeout=timeout, jvm=jvm)
 
 
-def java_tool(
-    main_class: str,
-    *args: str,
-    input: str | None = None,
-    timeout: float = 60.0,
-    jvm: Sequence[str] = (),
-) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's Java tools against any address; only warnings reach stderr."""
-    command = [
-        _program("java", "openjdk-17-jre-headless"),
-        *jvm,
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        "-cp",
-        f"{kafka_jars()}/*",
-        main_class,
-        *args,
-    ]
-    return subprocess.run(command, input=input, capture_output=True, text=True, timeout=timeout)
-
-
-def kafka_jars() -> Path:
-    """The folder with Kafka's jars, resolved with Maven the first time.
-
-    The folder appears by a rename, so it must be complete where it exists; a lock file makes a
-    second process wait for the first instead of resolving the same jars beside it.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-    jars = cache / f"kafka-{KAFKA_VERSION}"
-    if jars.is_dir():
-        return jars
-    maven = _program("mvn", "maven")
-    _program("java", "openjdk-17-jre-headless")
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"kafka-{KAFKA_VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not jars.is_dir():
-            _resolve_jars(maven, cache, jars)
-    return jars
-
-
-def _resolve_jars(maven: str, cache: Path, jars: Path) -> None:
-    started = time.monotonic()
-    print(f"Apache Kafka {KAFKA_VERSION}: Maven fetches 54 MB, once …", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        pom, staging = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM.format(dependencies="\n".join(_dependency(*jar) for jar in _JARS)))
-        goal = "dependency:copy-dependencies"
-        command = [maven, "-B", "-q", "-f", str(pom), goal, f"-DoutputDirectory={staging}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise MissingServer(
-                f"Maven could not resolve Apache Kafka {KAFKA_VERSION}: "
-                f"{(done.stdout + done.stderr).strip()[-800:]}\nTry it again with: {' '.join(command)}"
-            )
-        staging.rename(jars)
-    seconds = time.monotonic() - started
-    print(f"Apache Kafka {KAFKA_VERSION}: {jars} ({seconds:.0f} s)", file=sys.stderr, flush=True)
-
-
-def _dependency(group: str, artifact: str, version: str) -> str:
-    return (
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-    )
-
-
-def _program(name: str, debian_package: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise MissingServer(f"`{name}` is not installed: sudo apt-get install {debian_package}")
-    return found
-
-
 @contextlib.contextmanager
 def apache_kafka(
     settings: Mapping[str, object] | None = None,
@@ -193,7 +115,7 @@ def apache_kafka(
 
     `log_dir` is kept and may be given again (a restart); `keep=True` keeps the temporary folder.
     """
-    java = _program("java", "openjdk-17-jre-headless")
+    java = find_program("java", "openjdk-17-jre-headless")
     classpath = f"{kafka_jars()}/*"
     home = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     data = Path(log_dir) if log_dir is not None else home / "data"
@@ -201,7 +123,8 @@ def apache_kafka(
         ports = _free_ports(2)
         properties = home / "server.properties"
         properties.write_text(_properties(ports, data, settings or {}))
-        _format(java, classpath, properties)
+        if not (data / "meta.properties").exists():
+            _format(java, classpath, properties)
         log = home / "kafka.log"
         command = [java, f"-Xmx{heap}", f"-Xms{heap}", *_SERVER_JVM, "-cp", classpath]
         with log.open("wb") as out:
@@ -237,7 +160,7 @@ def _properties(ports: Sequence[int], data: Path, settings: Mapping[str, object]
 
 def _format(java: str, classpath: str, properties: Path) -> None:
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(properties)]
+    arguments = ["format", "-t", cluster_id, "-c", str(properties)]
     done = subprocess.run(
         [java, "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.tools.StorageTool", *arguments],
         capture_output=True,
