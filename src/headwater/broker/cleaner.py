@@ -94,10 +94,12 @@ class Cleaner:
             for segment in old:
                 segment.close()
         partition.compaction_failed = 0
-        before = sum(segment.size for segment in plan.segments)
-        after = sum(made.size for made in result.made)
         logger.info(
-            "%s-%d: compacted %d bytes to %d", partition.topic, partition.number, before, after
+            "%s-%d: compacted %d bytes to %d",
+            partition.topic,
+            partition.number,
+            result.bytes_read,
+            result.bytes_kept,
         )
 
     async def _compact(self, partition: Partition, plan: Plan) -> Result | None:

@@ -76,6 +76,10 @@ class Commit:
                 last = self.writes[-1][0]
                 if last.size - last.saved_at >= SAVE_INDEX_BYTES:
                     last.save_indexes()
+        except OSError as error:
+            logger.error("%s: an index was not saved: %s", self.directory, error)
+            self._forget_indexes()
+        try:
             for offset, data in self.snapshots:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:
@@ -83,7 +87,15 @@ class Commit:
             if self.durable_file is not None:
                 self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
         except OSError as error:
-            logger.error("%s: index, snapshot or position not saved: %s", self.directory, error)
+            logger.error("%s: snapshot or position not saved: %s", self.directory, error)
+
+    def _forget_indexes(self) -> None:
+        try:
+            for segment in self.sealed:
+                segment.forget_saved_indexes()
+            self.files.sync_dir(self.directory)
+        except OSError as error:
+            logger.error("%s: stale indexes could not be removed: %s", self.directory, error)
 
     def size(self) -> int:
         return sum(len(b) for _, _, buffers in self.writes for b in buffers)

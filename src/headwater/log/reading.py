@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.log.segment import Segment
+from headwater.log.segment import CorruptSegment, Segment
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.batch import HEADER_BYTES, BatchHeader
@@ -49,21 +49,49 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
     offset is here: the first batch is larger than `size_max`. Raises CorruptSegment.
     """
     start = _trusted_floor(segment, wanted.offset)
-    read = segment.file.read_cached if wanted.cached_only else segment.file.read
     follows = segment.base_offset if start == 0 else None
     while start < wanted.end:
-        data = read(start, min(max(wanted.size_max, 0) + _SLACK_BYTES, wanted.end - start))
-        if data is None:
-            return None, True
-        skipped = 0
-        for position, header in _headers(segment, data, start, wanted, follows):
-            if header.last_offset >= wanted.offset:
-                return _take(segment, data, start, position, header, wanted)
-            skipped, follows = position + header.size, header.next_offset
-        if not skipped:
-            raise segment.corrupt(start, f"{wanted.end - start} bytes are left, which is no batch")
-        start += skipped
+        try:
+            found = _search(segment, wanted, start, follows)
+        except CorruptSegment as error:
+            start = _beyond(segment, wanted.offset, start, error)
+            follows = None
+            continue
+        if isinstance(found, tuple):
+            return found
+        start, follows = found, None
     return b"", False
+
+
+def _search(
+    segment: Segment, wanted: Wanted, start: int, follows: int | None
+) -> tuple[Buffer | None, bool] | int:
+    """One read at `start`: the answer, or where to go on because the offset comes later."""
+    read = segment.file.read_cached if wanted.cached_only else segment.file.read
+    data = read(start, min(max(wanted.size_max, 0) + _SLACK_BYTES, wanted.end - start))
+    if data is None:
+        return None, True
+    skipped = 0
+    for position, header in _headers(segment, data, start, wanted, follows):
+        if header.last_offset >= wanted.offset:
+            return _take(segment, data, start, position, header, wanted)
+        skipped = position + header.size
+    if not skipped:
+        raise segment.corrupt(start, f"{wanted.end - start} bytes are left, which is no batch")
+    return start + skipped
+
+
+def _beyond(segment: Segment, offset: int, start: int, error: CorruptSegment) -> int:
+    """Where to go on after damage before `offset`; raises it again if `offset` is what it hit.
+
+    The batch before the place where the walk failed may be the one that lies about its length, so
+    the search begins right behind the start of the walk.
+    """
+    if error.file_position < segment.trusted_from:
+        found = segment.next_intact(start + 1)
+        if found is not None and found[1].base_offset <= offset:
+            return found[0]
+    raise error
 
 
 def _trusted_floor(segment: Segment, offset: int) -> int:

@@ -132,7 +132,9 @@ class _Recovery:
         """Check the tail and cut it where it is torn; returns the end offset."""
         segments = self._segments
         first = 0
-        while first + 1 < len(segments) and segments[first + 1].base_offset <= self._recovery_point:
+        # A commit that reaches beyond a segment's end has saved that segment's indexes before it
+        # moved the recovery point; one that only reaches to its end may not have come to that.
+        while first + 1 < len(segments) and segments[first + 1].base_offset < self._recovery_point:
             first += 1
         touched = False
         for number in range(first, len(segments)):
@@ -193,11 +195,11 @@ class _Recovery:
                 # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
                 logger.error("%s", error)
                 self._report.damaged = True
-                beyond = _resync(segment, error.file_position + 1)
-                if beyond is None:
+                beyond = segment.next_intact(error.file_position + 1)
+                if beyond is None or beyond[1].base_offset < segment.next_offset:
                     segment.next_offset = max(segment.next_offset, self._recovery_point)
                     return segment.size
-                position = beyond
+                position = beyond[0]
         return position
 
     def _walk_tail(self, segment: Segment, tail: int) -> int | None:
@@ -219,26 +221,6 @@ class _Recovery:
         self._report.cut_bytes += end - position
         segment.truncate(position, segment.next_offset)
         return None
-
-
-def _resync(segment: Segment, position: int) -> int | None:
-    """The next place after damage where a whole batch begins."""
-    start = position
-    while start < segment.size:
-        data = segment.file.read(start, _COPY_BYTES + batches.HEADER_BYTES)
-        at = data.find(b"\x02", 16)
-        while at >= 16:
-            try:
-                header = batches.read_header(data, at - 16)
-                if segment.next_offset <= header.base_offset < segment.base_offset + 2**31:
-                    whole = segment.file.read(start + at - 16, header.size)
-                    batches.check_crc(whole, 0, header)
-                    return start + at - 16
-            except RecordError:
-                pass
-            at = data.find(b"\x02", at + 1)
-        start += _COPY_BYTES
-    return None
 
 
 def _write_again(segment: Segment, tail: int) -> None:

@@ -27,6 +27,7 @@ from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
 
 SCAN_BYTES = 256 * 1024
+RESYNC_BYTES = 4 * 1024 * 1024
 _LOADING = threading.RLock()
 """Held while a descriptor or an index is loaded: cold reads happen in other threads."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -179,8 +180,9 @@ class Segment:
         if final and self.max_timestamp >= 0:
             self.times.add(self.max_timestamp, self.max_timestamp_offset)
         size = self.size
-        self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
+        # The time index first: what it may lack then lies behind the last entry of the other.
         self.saved_times_bytes = self._save(".timeindex", self.times.data, self.saved_times_bytes)
+        self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
         self.saved_at = size
 
     def _save(self, suffix: str, data: bytearray, saved: int) -> int:
@@ -198,6 +200,12 @@ class Segment:
         finally:
             file.close()
         return length
+
+    def forget_saved_indexes(self) -> None:
+        """Their files may hold anything: they are made anew when they are needed."""
+        self.saved_index_bytes = self.saved_times_bytes = -1
+        for suffix in (".index", ".timeindex"):
+            self.files.remove(self.path(suffix))
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -232,6 +240,23 @@ class Segment:
         for at, header in self.headers(position, end, checked=False):
             if header.last_offset >= offset:
                 return at, header
+        return None
+
+    def next_intact(self, position: int) -> tuple[int, BatchHeader] | None:
+        """The first place from `position` on where a whole and intact batch begins: after damage."""
+        while position < self.size:
+            data = self.file.read(position, RESYNC_BYTES + HEADER_BYTES)
+            at = data.find(b"\x02", 16) - 16  # the magic, the one byte that every header has
+            while at >= 0:
+                try:
+                    header = batches.read_header(data, at)
+                    if self.base_offset <= header.base_offset < self.next_offset:
+                        batches.check_crc(self.file.read(position + at, header.size), 0, header)
+                        return position + at, header
+                except RecordError:
+                    pass
+                at = data.find(b"\x02", at + 17) - 16
+            position += RESYNC_BYTES
         return None
 
     def corrupt(self, position: int, reason: str) -> CorruptSegment:
