@@ -37,6 +37,7 @@ logger = logging.getLogger("headwater.broker")
 COMMIT_THREADS = 2
 READ_THREADS = 4
 STOP_SECONDS = 10.0
+BACKLOG_MIN = 1024
 
 
 class Broker:
@@ -142,7 +143,8 @@ class Broker:
                 lambda: Connection(self),
                 host,
                 port,
-                backlog=self.settings.get("socket.listen.backlog.size"),
+                # One loop is busy for longer than an acceptor thread would be: queue more for it.
+                backlog=max(self.settings.get("socket.listen.backlog.size"), BACKLOG_MIN),
             )
         except OSError as error:
             raise HeadwaterError(

@@ -117,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not 8 <= size <= self.broker.request_bytes_max:
                     raise WireError(
                         f"a request of {size} bytes (socket.request.max.bytes is "
-                        f"{self.broker.request_bytes_max})"
+                        f"{self.broker.request_bytes_max}){_hint(view[self._start : self._end])}"
                     )
                 first, end = self._start + 4, self._start + 4 + size
                 if end > self._end:
@@ -137,9 +137,9 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._pump()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, level: int = logging.WARNING) -> None:
         """Close this connection because of what it sent."""
-        logger.warning("closing the connection of %s: %s", self.client_host, reason)
+        logger.log(level, "closing the connection of %s: %s", self.client_host, reason)
         self.close()
 
     def close(self) -> None:
@@ -269,3 +269,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(chunks[0])
         else:
             self._transport.writelines(chunks)
+
+
+def _hint(data: memoryview) -> str:
+    """What a client that does not speak Kafka probably wanted."""
+    first = bytes(data[:4])
+    if first[:2] == b"\x16\x03":
+        return "; this looks like TLS, and the listener is plain"
+    if first in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"):
+        return "; this looks like HTTP, and the listener speaks Kafka's protocol"
+    return ""

@@ -130,7 +130,7 @@ def _field_step(field: Field[Any], flexible: bool, *, tagged: bool) -> Step:
             item = _nullable(item)
     else:
         item = _primitive(field.metadata["kafka_type"], flexible)
-    return _array(item, flexible) if kind.is_array else item
+    return _array(item, flexible, is_optional(field)) if kind.is_array else item
 
 
 def _primitive(kafka_type: str, flexible: bool) -> Step:
@@ -170,7 +170,7 @@ def _nullable(item: Step) -> Step:
     return step
 
 
-def _array(item: Step, flexible: bool) -> Step:
+def _array(item: Step, flexible: bool, nullable: bool) -> Step:
     def step(view: memoryview, position: int, allowed: list[int]) -> int:
         if flexible:
             count, position = unsigned_varint(view, position)
@@ -178,6 +178,8 @@ def _array(item: Step, flexible: bool) -> Step:
         else:
             (count,) = _I32(view, position)
             position += 4
+        if count < 0 and not nullable:
+            raise WireError("an array is null that must not be")
         if count > len(view) - position:
             raise WireError(f"an array of {count} elements in {len(view) - position} bytes")
         allowed[0] -= max(count, 0)

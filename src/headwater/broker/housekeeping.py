@@ -106,7 +106,7 @@ class Housekeeping:
         now = self._broker.clock.monotonic()
         for connection in tuple(self._broker.connections):
             if 0 <= limit_ms / 1000 < now - connection.last_active and not connection.busy:
-                connection.close()
+                connection.fail("silent for longer than connections.max.idle.ms", logging.INFO)
 
     def _release(self) -> None:
         """Give back descriptors and indexes of sealed segments, and forget silent producers."""

@@ -54,7 +54,7 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
         try:
             found = _search(segment, wanted, start, follows)
         except CorruptSegment as error:
-            start = _beyond(segment, wanted.offset, start, error)
+            start = _beyond(segment, wanted, start, error)
             follows = None
             continue
         if isinstance(found, tuple):
@@ -81,15 +81,15 @@ def _search(
     return start + skipped
 
 
-def _beyond(segment: Segment, offset: int, start: int, error: CorruptSegment) -> int:
-    """Where to go on after damage before `offset`; raises it again if `offset` is what it hit.
+def _beyond(segment: Segment, wanted: Wanted, start: int, error: CorruptSegment) -> int:
+    """Where to go on after damage before the offset; raises it again if the offset is in it.
 
     The batch before the place where the walk failed may be the one that lies about its length, so
     the search begins right behind the start of the walk.
     """
     if error.file_position < segment.trusted_from:
-        found = segment.next_intact(start + 1)
-        if found is not None and found[1].base_offset <= offset:
+        found = segment.next_intact(start + 1, gaps=wanted.gaps)
+        if found is not None and found[1].base_offset <= wanted.offset:
             return found[0]
     raise error
 

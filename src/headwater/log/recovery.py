@@ -195,7 +195,7 @@ class _Recovery:
                 # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
                 logger.error("%s", error)
                 self._report.damaged = True
-                beyond = segment.next_intact(error.file_position + 1)
+                beyond = segment.next_intact(error.file_position + 1, gaps=True)
                 if beyond is None or beyond[1].base_offset < segment.next_offset:
                     segment.next_offset = max(segment.next_offset, self._recovery_point)
                     return segment.size

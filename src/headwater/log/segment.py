@@ -242,8 +242,12 @@ class Segment:
                 return at, header
         return None
 
-    def next_intact(self, position: int) -> tuple[int, BatchHeader] | None:
-        """The first place from `position` on where a whole and intact batch begins: after damage."""
+    def next_intact(self, position: int, *, gaps: bool) -> tuple[int, BatchHeader] | None:
+        """The first place from `position` on where a whole and intact batch begins: after damage.
+
+        What follows it must agree with its offsets, which lie outside its checksum. `gaps`: between
+        batches offsets may be missing.
+        """
         while position < self.size:
             data = self.file.read(position, RESYNC_BYTES + HEADER_BYTES)
             at = data.find(b"\x02", 16) - 16  # the magic, the one byte that every header has
@@ -252,12 +256,20 @@ class Segment:
                     header = batches.read_header(data, at)
                     if self.base_offset <= header.base_offset < self.next_offset:
                         batches.check_crc(self.file.read(position + at, header.size), 0, header)
-                        return position + at, header
+                        if self._is_followed(position + at, header, gaps):
+                            return position + at, header
                 except RecordError:
                     pass
                 at = data.find(b"\x02", at + 17) - 16
             position += RESYNC_BYTES
         return None
+
+    def _is_followed(self, position: int, header: BatchHeader, gaps: bool) -> bool:
+        end = position + header.size
+        follows = self.next_offset
+        if end < self.size:
+            follows = batches.read_header(self.file.read(end, HEADER_BYTES)).base_offset
+        return header.next_offset == follows or (gaps and header.next_offset < follows)
 
     def corrupt(self, position: int, reason: str) -> CorruptSegment:
         known = self._index
