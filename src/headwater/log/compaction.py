@@ -70,6 +70,10 @@ class Exchange:
         """Disk only, in any thread. After an OSError the log must be opened anew: only the disk
         knows what was decided."""
         files, directory = self.log.files, self.log.directory
+        if self.log.config.durability != "disk":
+            # What is dropped was on disk; what it was dropped for must be there, too.
+            for segment in self.log.segments[:-1]:
+                segment.file.sync()
         swap.decide(files, directory, [made.base_offset for made in self.result.made])
         swap.finish(
             files, directory, {made.base_offset: made.next_offset for made in self.result.made}
