@@ -70,11 +70,11 @@ def broker_process(
     """Start one on a folder and wait for its ready line; stopped at the end if it still runs."""
     errors = data.parent / f"{data.name}.stderr"
     chosen = [f"--set={each}" for each in (*QUIET, *settings)]
+    place = ["--data", str(data), "--listen", "127.0.0.1:0"]
     with (
         errors.open("w") as out,
         subprocess.Popen(
-            [sys.executable, *program, "--data", str(data), "--listen", "127.0.0.1:0"]
-            + [*chosen, *words],
+            [sys.executable, *program, *place, *chosen, *words],
             stdout=subprocess.PIPE,
             stderr=out,
             text=True,
