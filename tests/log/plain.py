@@ -35,11 +35,10 @@ def new_log(disk: FaultyDisk | None = None, **config: Any) -> PartitionLog:
     return opened(disk or new_disk(), replace(LogConfig(), **config))[0]
 
 
-def batch_of(*values: bytes, timestamp: int = NOW_MS, **header: Any) -> bytes:
+def batch_of(*values: bytes, base_offset: int = 0, timestamp: int = NOW_MS, **header: Any) -> bytes:
     """A batch of these values, all at that time."""
-    return records.build(
-        [Record(i, timestamp, b"key", value) for i, value in enumerate(values)], **header
-    )
+    found = [Record(base_offset + i, timestamp, b"key", value) for i, value in enumerate(values)]
+    return records.build(found, base_offset=base_offset, **header)
 
 
 def stage(log: PartitionLog, *values: bytes, now_ms: int = NOW_MS, **header: Any) -> int:

@@ -1,0 +1,165 @@
+"""The data folder: whose it is, who holds it, how it was left."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log.config import LogConfig
+from headwater.log.files import Files
+from headwater.log.store import LogStore
+from headwater.testing.clock import ManualClock
+from headwater.testing.faulty_disk import FaultyDisk, PowerCut
+
+from .plain import append, read_on
+
+ROOT = Path("/data")
+CONFIG = LogConfig()
+
+
+def opened(disk: FaultyDisk, node_id: int = 1) -> LogStore:
+    store = LogStore(disk, ROOT, ManualClock().now_ms)
+    store.open(node_id)
+    return store
+
+
+def test_a_folder_keeps_its_identity() -> None:
+    disk = FaultyDisk()
+    first = opened(disk)
+    again = opened(disk.crash())
+    assert again.cluster_id == first.cluster_id
+    assert again.directory_id == first.directory_id
+    assert len(first.cluster_id) == 22
+
+
+def test_meta_properties_are_kafkas() -> None:
+    disk = FaultyDisk()
+    store = opened(disk, node_id=7)
+    lines = (disk.read_bytes(ROOT / "meta.properties") or b"").decode().splitlines()
+    assert f"cluster.id={store.cluster_id}" in lines
+    assert "node.id=7" in lines
+    assert "version=1" in lines
+
+
+def test_another_node_is_kept_out() -> None:
+    disk = FaultyDisk()
+    opened(disk, node_id=1)
+    with pytest.raises(HeadwaterError, match="belongs to node 1, not to node 2"):
+        opened(disk.kill(), node_id=2)
+
+
+def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
+    first = LogStore(Files(), tmp_path, ManualClock().now_ms)
+    first.open(1)
+    second = LogStore(Files(), tmp_path, ManualClock().now_ms)
+    with pytest.raises(HeadwaterError, match="in use by another broker"):
+        second.open(1)
+    first.unlock()
+    second.open(1)
+    second.unlock()
+
+
+def test_a_clean_stop_is_known_once() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    append(store.open_log("t", 0, CONFIG), b"a")
+    store.close()
+    again = opened(disk := disk.crash())
+    assert again.clean
+    assert read_on(again.open_log("t", 0, CONFIG)) == [b"a"]
+    assert not opened(disk.crash()).clean
+
+
+def test_a_partition_has_a_folder_with_its_topic_id() -> None:
+    disk = FaultyDisk()
+    opened(disk).open_log("orders", 3, CONFIG, uuid.UUID(int=5))
+    assert "partition.metadata" in disk.list(ROOT / "orders-3")
+    assert b"topic_id: AAAAAAAAAAAAAAAAAAAABQ" in (
+        disk.read_bytes(ROOT / "orders-3" / "partition.metadata") or b""
+    )
+
+
+def test_a_removed_log_is_gone_and_begins_again_at_zero() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, CONFIG)
+    append(log, b"a", b"b")
+    log.delete_before(2)
+    store.checkpoint()
+    store.remove_log("t", 0)
+    assert not [name for name in disk.list(ROOT) if name.startswith("t-0")]
+    again = store.open_log("t", 0, CONFIG)
+    assert (again.start_offset, again.next_offset) == (0, 0)
+    store.remove_log("t", 0)
+    store.remove_log("t", 0)
+
+
+def test_a_removal_that_was_interrupted_leaves_all_or_nothing_of_the_folder() -> None:
+    for steps in range(1, 12):
+        disk = FaultyDisk()
+        store = opened(disk)
+        append(store.open_log("t", 0, CONFIG), b"a", b"b")
+        disk.stop_after(steps)
+        try:
+            store.remove_log("t", 0)
+        except PowerCut:
+            pass
+        for seed in range(20):
+            again = opened(disk.crash(seed))
+            again.tidy({})
+            log = again.open_log("t", 0, CONFIG)
+            assert read_on(log, log.start_offset) in ([], [b"a", b"b"]), steps
+
+
+def test_folders_that_nobody_knows_are_removed() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    known, stranger = uuid.UUID(int=1), uuid.UUID(int=2)
+    store.open_log("kept", 0, CONFIG, known)
+    store.open_log("gone", 0, CONFIG, stranger)
+    store.open_log("renewed", 0, CONFIG, stranger)
+    disk.make_dir(ROOT / "not a partition")
+    again = opened(disk.kill())
+    removed = again.tidy({("kept", 0): known, ("renewed", 0): uuid.UUID(int=3)})
+    assert removed == ["gone-0", "renewed-0"]
+    assert {"kept-0", "not a partition"} <= set(disk.list(ROOT)) | set(again.files.list(ROOT))
+
+
+def test_deleted_records_stay_deleted_after_a_power_cut() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, CONFIG)
+    append(log, b"a", b"b", b"c")
+    log.delete_before(2)
+    store.checkpoint_starts()
+    for seed in range(20):
+        assert opened(disk.crash(seed)).open_log("t", 0, CONFIG).start_offset == 2
+
+
+def test_checkpoints_are_written_only_when_something_has_changed() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    append(store.open_log("t", 0, CONFIG), b"a")
+    store.checkpoint()
+    steps = disk.steps
+    store.checkpoint()
+    assert disk.steps == steps
+
+
+def test_a_checkpoint_never_runs_ahead_of_the_disk() -> None:
+    for durability in ("disk", "os"):
+        disk = FaultyDisk()
+        store = opened(disk)
+        log = store.open_log("t", 0, LogConfig(durability=durability))
+        append(log, b"a")
+        store.checkpoint()
+        append(log, b"b")
+        store.sync_lazy()
+        store.checkpoint()
+        append(log, b"c")
+        for seed in range(30):
+            again = opened(disk.crash(seed)).open_log("t", 0, log.config)
+            assert read_on(again)[:2] == [b"a", b"b"]
