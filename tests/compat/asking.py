@@ -120,8 +120,8 @@ def find_coordinator(wire: Wire, group: str) -> None:
 
 
 def subscription(*topics: str, note: bytes = b"") -> bytes:
-    """A consumer's metadata in JoinGroup, version 0. Apache Kafka reads it, and a malformed one
-    costs it the coordinator's thread (it believes any array length)."""
+    """A consumer's metadata in JoinGroup, version 0. It must be well formed: Apache Kafka reads it,
+    and where it holds an impossible array length, that join is never answered."""
     names = b"".join(struct.pack(">h", len(each)) + each.encode() for each in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", len(note)) + note
 

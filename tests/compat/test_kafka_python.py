@@ -96,7 +96,7 @@ def poll_until(
     while not condition():
         assert time.monotonic() < deadline, [each.assignment() for each in consumers]
         for each in consumers:
-            each.poll(50)
+            each.poll(200)  # shorter, and kafka-python abandons joins that were about to succeed
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
-import crc32c
 import pytest
 
 from .asking import end_offset, fetch, produce, produce_request, read_all
 from .batches import (
-    CONTROL,
     GZIP,
     LOG_APPEND_TIME,
     NOW_MS,
     batch,
-    message_set,
     read_batches,
 )
 from .cluster import Cluster
@@ -24,112 +20,6 @@ from .wire import ConnectionClosed, ErrorCode, Wire
 
 THREE = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 GOOD = batch(THREE)
-
-
-def with_codec(codec: int, records: bytes) -> bytes:
-    """The batch with another codec in its attributes and a CRC that agrees."""
-    changed = bytearray(records)
-    changed[22] = codec
-    changed[17:21] = struct.pack(">I", crc32c.crc32c(bytes(changed[21:])))
-    return bytes(changed)
-
-
-LIES = {
-    "bad crc": (batch(THREE, crc_error=1), {ErrorCode.corrupt_message}),
-    "length one too long": (batch(THREE, length_error=1), {ErrorCode.invalid_record}),
-    "length one too short": (batch(THREE, length_error=-1), {ErrorCode.corrupt_message}),
-    "negative length": (batch(THREE, length_error=-1000), {ErrorCode.corrupt_message}),
-    "length below the header": (
-        batch(THREE, length_error=22 - len(GOOD)),
-        {ErrorCode.corrupt_message},
-    ),
-    "magic 3": (batch(THREE, magic=3), {ErrorCode.corrupt_message}),
-    "magic 1 in a batch header": (batch(THREE, magic=1), {ErrorCode.invalid_record}),
-    "message format 0": (message_set(THREE, 0), {ErrorCode.invalid_record}),
-    "message format 1": (message_set(THREE, 1), {ErrorCode.invalid_record}),
-    "count one too many": (batch(THREE, count=4), {ErrorCode.invalid_record}),
-    "count one too few": (batch(THREE, count=2), {ErrorCode.invalid_record}),
-    "count zero": (batch(THREE, count=0), {ErrorCode.invalid_record}),
-    "count negative": (batch(THREE, count=-1), {ErrorCode.invalid_record}),
-    "last offset delta too large": (
-        batch(THREE, last_offset_delta=3),
-        {ErrorCode.invalid_record},
-    ),
-    "last offset delta too small": (
-        batch(THREE, last_offset_delta=1),
-        {ErrorCode.invalid_record},
-    ),
-    "count and delta agree on one more": (
-        batch(THREE, last_offset_delta=3, count=4),
-        {ErrorCode.invalid_record},
-    ),
-    "count and delta agree on one less": (
-        batch(THREE, last_offset_delta=1, count=2),
-        {ErrorCode.invalid_record},
-    ),
-    "gzip count and delta agree on one more": (
-        batch(THREE, last_offset_delta=3, count=4, attributes=GZIP),
-        {ErrorCode.invalid_record},
-    ),
-    "control batch from a client": (batch(THREE, attributes=CONTROL), {ErrorCode.invalid_record}),
-    "base offset not zero": (batch(THREE, base_offset=5), {ErrorCode.invalid_record}),
-    "two batches": (GOOD + GOOD, {ErrorCode.invalid_record}),
-    "second batch corrupt": (GOOD + batch(THREE, crc_error=1), {ErrorCode.invalid_record}),
-    "no bytes": (b"", {ErrorCode.invalid_record}),
-    "cut in the last record": (GOOD[:-3], {ErrorCode.invalid_record}),
-    "header without records": (GOOD[:61], {ErrorCode.invalid_record}),
-    "no records": (batch([]), {ErrorCode.invalid_record}),
-    "random bytes": (b"x" * 100, {ErrorCode.corrupt_message}),
-    "producer id without sequence": (
-        batch(THREE, producer=(77_777, 0, -1)),
-        {ErrorCode.invalid_record},
-    ),
-    "timestamp far in the future": (
-        batch(THREE, timestamps=[99_999_999_999_999] * 3),
-        {ErrorCode.invalid_timestamp},
-    ),
-}
-# Apache Kafka answers UNKNOWN_SERVER_ERROR here; any refusal that names the cause is as good.
-UNREADABLE = {
-    "codec 5": batch(THREE, attributes=5),
-    "codec 7": batch(THREE, attributes=7),
-    "gzip that is not gzip": with_codec(1, GOOD),
-    "snappy that is not snappy": with_codec(2, GOOD),
-    "lz4 that is not lz4": with_codec(3, GOOD),
-    "zstd that is not zstd": with_codec(4, GOOD),
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_a_batch_that_lies_is_refused_and_leaves_no_trace(
-    wire: Wire, cluster: Cluster, lies_topic: str, lie: str
-) -> None:
-    records, expected = LIES[lie]
-    before = end_offset(wire, lies_topic)
-    answer = produce(wire, lies_topic, records)
-    assert answer.error_code in expected
-    assert answer.base_offset == -1
-    assert end_offset(wire, lies_topic) == before
-
-
-@pytest.mark.parametrize("codec", UNREADABLE)
-def test_a_batch_whose_records_cannot_be_unpacked_is_refused(
-    wire: Wire, lies_topic: str, codec: str
-) -> None:
-    before = end_offset(wire, lies_topic)
-    answer = produce(wire, lies_topic, UNREADABLE[codec])
-    assert answer.error_code in {
-        ErrorCode.unknown_server_error,
-        ErrorCode.invalid_record,
-        ErrorCode.corrupt_message,
-        ErrorCode.unsupported_compression_type,
-    }
-    assert end_offset(wire, lies_topic) == before
-
-
-@pytest.fixture
-def lies_topic(cluster: Cluster, topic: str) -> str:
-    return cluster.create_topic(topic)
 
 
 def test_offsets_are_given_by_the_log(wire: Wire, cluster: Cluster, topic: str) -> None:
@@ -207,18 +97,6 @@ def test_log_append_time_is_stamped_by_the_broker(wire: Wire, cluster: Cluster, 
     assert stored.attributes & LOG_APPEND_TIME
     assert answer.log_append_time is not None
     assert stored.max_timestamp == round(answer.log_append_time.timestamp() * 1000) >= NOW_MS
-
-
-@pytest.mark.known_difference(
-    target="headwater",
-    reason="headwater works per batch: it trusts the header's max timestamp, checked for its range",
-)
-def test_a_max_timestamp_that_lies_is_set_right(wire: Wire, cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic)
-    times = [NOW_MS, NOW_MS + 7, NOW_MS + 3]
-    produce(wire, topic, batch(THREE, timestamps=times, max_timestamp=NOW_MS + 99_999))
-    (stored,) = read_all(wire, topic)
-    assert stored.max_timestamp == NOW_MS + 7
 
 
 @pytest.mark.parametrize("acks", [2, -2])

@@ -129,10 +129,11 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire, cluster: Cluster, 
 
 def test_two_hundred_connections_at_once(cluster: Cluster) -> None:
     with ExitStack() as stack:
-        wires = [stack.enter_context(cluster.wire()) for _ in range(200)]
-        for each in wires:
-            each.send("metadata", 9, topics=[])
-        assert all(each.receive()[1].brokers for each in wires)
+        wires = []
+        for _ in range(200):
+            wires.append(stack.enter_context(cluster.wire()))
+            assert wires[-1].ask("metadata", 9, topics=[]).brokers
+        assert all(each.ask("metadata", 9, topics=[]).brokers for each in wires)
 
 
 def test_a_request_may_arrive_byte_by_byte(cluster: Cluster) -> None:
