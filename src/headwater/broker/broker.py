@@ -127,6 +127,9 @@ class Broker:
             self.settings.set_dynamic(node, configs)
         self.catalogue.on_topic_configs = self.reconfigure
         self.catalogue.on_broker_configs = self._broker_configs_changed
+        for group, configs in self.catalogue.group_configs.items():
+            self.settings.set_group(group, configs)
+        self.catalogue.on_group_configs = self.settings.set_group
 
     def _broker_configs_changed(self, node: str, configs: dict[str, str]) -> None:
         self.settings.set_dynamic(node, configs)

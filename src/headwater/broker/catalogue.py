@@ -7,6 +7,8 @@ catalogue as it was before the change or after it. At start the log is read from
     key                 value (none: the thing is gone)
     topic/NAME          {"id": UUID, "partitions": N, "configs": {…}}
     broker/NODE         {"configs": {…}}                  dynamic settings; NODE may be empty: all
+    group/ID            {"configs": {…}}                  a group's own configs
+    client-metrics/NAME {"configs": {…}}                  a subscription to clients' metrics
     producer-ids        {"next": N}                       ids below N may have been given out
 
 The record must be durable before anybody is told of the change, and before a folder is made or removed.
@@ -53,6 +55,10 @@ class Catalogue:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.on_topic_configs: Callable[[Topic], None] = lambda topic: None
         self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
+        self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        self.on_group_configs: Callable[[str, dict[str, str]], None] = lambda group, configs: None
+        self.on_client_metrics: Callable[[], None] = lambda: None
         self.changing = asyncio.Lock()
         """Held by whoever reads a topic in order to change it."""
         self._partition = partition
@@ -88,6 +94,16 @@ class Catalogue:
         await self._write(f"broker/{node}", {"configs": dict(configs)} if configs else None)
         self.on_broker_configs(node, dict(configs))
 
+    async def set_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        """Replace a group's own configs; none: forget them."""
+        await self._write(f"group/{group}", {"configs": dict(configs)} if configs else None)
+        self.on_group_configs(group, dict(configs))
+
+    async def set_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace a subscription to clients' metrics; no configs: end it."""
+        await self._write(f"client-metrics/{name}", {"configs": dict(configs)} if configs else None)
+        self.on_client_metrics()
+
     async def next_producer_id(self) -> int:
         """An id that no producer has had before."""
         while self._next_producer_id >= self._producer_ids_end:
@@ -121,6 +137,11 @@ class Catalogue:
             self.broker_configs.pop(name, None)
             if value is not None:
                 self.broker_configs[name] = dict(value["configs"])
+        elif kind in ("group", "client-metrics"):
+            kept = self.group_configs if kind == "group" else self.client_metrics
+            kept.pop(name, None)
+            if value is not None:
+                kept[name] = dict(value["configs"])
         elif kind == "producer-ids" and value is not None:
             self._producer_ids_end = value["next"]
 

@@ -26,13 +26,6 @@ def test_an_unknown_broker_setting_is_refused_with_the_nearest(ours):
     assert ours.replace(BROKER, "", ("log.retention.msec", "5")) == (INVALID_CONFIG, sentence)
 
 
-@pytest.mark.parametrize("kind", [METRICS, GROUP])
-def test_groups_and_client_metrics_have_no_configs_yet(ours, kind):
-    refusal = (INVALID_REQUEST, f"Unknown resource type {kind}")
-    assert ours.incremental(kind, "x", ("interval.ms", SET, "5")) == refusal
-    assert ours.describe(kind, "x").error_code == INVALID_REQUEST
-
-
 def test_an_operation_that_the_protocol_does_not_have_is_refused(ours):
     outcome = ours.incremental(TOPIC, ours.topic(), ("segment.ms", 7, "5"))
     assert outcome == (INVALID_REQUEST, "Unknown config operation 7")

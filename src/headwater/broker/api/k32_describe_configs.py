@@ -1,11 +1,12 @@
-"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics, of this broker, of its loggers.
+"""DescribeConfigs (key 32), versions 1 to 4: configs of topics, this broker, its loggers, groups and
+client metrics subscriptions.
 
 Each config comes with its value, who set it and, if asked for, the layers below (synonyms) and a
 line of documentation. A broker resource without a name is what was set for all brokers together. A
-password's value is never shown. Groups and client metrics have no configs yet: INVALID_REQUEST.
+password's value is never shown. A group or a subscription that nobody knows has the defaults.
 
 KIP-133 (the API), KIP-226 (synonyms, dynamic broker configs), KIP-412 (loggers), KIP-569 (types,
-documentation).
+documentation), KIP-714 (client metrics), KIP-848 (groups).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from headwater.broker.settings.describe import (
     Entry,
     broker_entries,
     default_entries,
+    group_entries,
+    subscription_entries,
     topic_entries,
 )
 from headwater.broker.settings.loggers import logger_entries
@@ -72,6 +75,16 @@ def _entries(broker: Broker, kind: int, name: str, names: Any) -> list[Entry]:
     if kind == Resource.BROKER:
         entries = broker_entries if broker_named(broker, name) else default_entries
         return entries(broker.settings, names)
+    if kind == Resource.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.invalid_request, "Group name must not be empty")
+        own = broker.catalogue.group_configs.get(name, {})
+        return group_entries(broker.settings, own, names)
+    if kind == Resource.CLIENT_METRICS:
+        if not name:
+            sentence = "Client metrics subscription name must not be empty"
+            raise Refusal(ErrorCode.invalid_request, sentence)
+        return subscription_entries(broker.catalogue.client_metrics.get(name, {}), names)
     raise unknown_resource(kind)
 
 

@@ -21,6 +21,12 @@ from headwater.broker.settings.definitions import (
     parse,
     render,
 )
+from headwater.broker.settings.group import GROUP, validate_group_configs
+from headwater.broker.settings.subscription import (
+    SUBSCRIPTION,
+    BadInterval,
+    validate_subscription,
+)
 from headwater.broker.settings.topic import TOPIC, topic_default, validate_topic_configs
 from headwater.broker.settings.values import BROKER, Settings, Source, unknown_setting
 
@@ -83,6 +89,32 @@ def topic_change(
     configs = _applied(TOPIC, current, inherited, operations)
     try:
         validate_topic_configs(configs, settings)
+    except BadValue as error:
+        raise Refusal(ErrorCode.invalid_config, str(error)) from None
+    return configs
+
+
+def group_change(
+    settings: Settings, current: Mapping[str, str], operations: Sequence[Operation]
+) -> dict[str, str]:
+    """A group's own configs after these operations."""
+    configs = _applied(GROUP, current, {}, operations)
+    try:
+        validate_group_configs(configs, settings)
+    except BadValue as error:
+        raise Refusal(ErrorCode.invalid_config, str(error)) from None
+    return configs
+
+
+def subscription_change(
+    current: Mapping[str, str], operations: Sequence[Operation]
+) -> dict[str, str]:
+    """A client metrics subscription after these operations."""
+    configs = _applied(SUBSCRIPTION, current, {}, operations)
+    try:
+        validate_subscription(configs)
+    except BadInterval as error:
+        raise Refusal(ErrorCode.invalid_request, str(error)) from None
     except BadValue as error:
         raise Refusal(ErrorCode.invalid_config, str(error)) from None
     return configs

@@ -11,6 +11,8 @@ from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 from headwater.broker.settings.definitions import BadValue, Definition, parse, render
+from headwater.broker.settings.group import GROUP, group_default
+from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC, topic_default
 from headwater.broker.settings.values import BROKER, Settings, Source, Synonym
 
@@ -93,5 +95,44 @@ def default_entries(settings: Settings, names: Container[str] | None = None) -> 
             [Synonym(name, text, Source.DYNAMIC_DEFAULT)],
         )
         for name, text in sorted(settings.dynamic("").items())
+        if names is None or name in names
+    ]
+
+
+def group_entries(
+    settings: Settings, overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a group, or those named, whether or not there is such a group."""
+    return [
+        _group_entry(settings, overrides, definition)
+        for name, definition in sorted(GROUP.items())
+        if names is None or name in names
+    ]
+
+
+def _group_entry(settings: Settings, overrides: Mapping[str, str], definition: Definition) -> Entry:
+    name, usual = definition.name, group_default(settings, definition)
+    if definition.synonyms:
+        below = settings.explain(definition.synonyms[0][0])
+    else:
+        below = [Synonym(name, usual, Source.DEFAULT)]
+    if name not in overrides:
+        return Entry(definition, render(usual), below[0].source, below)
+    synonyms = [Synonym(name, overrides[name], Source.GROUP), *below]
+    return Entry(definition, overrides[name], Source.GROUP, synonyms)
+
+
+def subscription_entries(
+    overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a client metrics subscription, or those named."""
+    return [
+        Entry(
+            definition,
+            overrides.get(name, render(definition.default)),
+            Source.CLIENT_METRICS if name in overrides else Source.DEFAULT,
+            [Synonym(name, overrides[name], Source.CLIENT_METRICS)] if name in overrides else [],
+        )
+        for name, definition in sorted(SUBSCRIPTION.items())
         if names is None or name in names
     ]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headwater.broker.settings import coordinators, logs, node
+from headwater.broker.settings import coordinators, group_types, limits, logs, node
 from headwater.broker.settings.definitions import Definition, Kind, render
+from headwater.broker.settings.group import GROUP
+from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC
 
 DIFFERENCES = {
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
+    "group.coordinator.rebalance.protocols": "without streams groups",
     "listener.security.protocol.map": "read-only",
     "listeners": "loopback by default, and read-only",
     "log.dir": "`data/log`, where Kafka has a folder under `/tmp`",
@@ -72,9 +75,8 @@ Of the names that both have:
 And in general:
 
 - A broker setting that nobody knows is refused (INVALID_CONFIG); Kafka keeps it for plug-ins.
-- Kafka's settings for TLS, SASL, quotas, transactions, share groups, metrics reporters, remote
-  storage, replication and its controller are not here; those of the first five come with the feature.
-- The configs of groups and of client metrics are refused (INVALID_REQUEST).
+- Kafka's settings for TLS, SASL, transactions, metrics reporters, remote
+  storage, replication and its controller are not here; those of the first three come with the feature.
 - The broker logger resource has headwater's own loggers, the topmost of them `headwater` instead of
   `root`.
 - `flush.messages` and `flush.ms` do nothing: `durability` says when a record is on disk.
@@ -93,6 +95,10 @@ _BROKER_TABLES = (
     ("Consumer groups", coordinators.GROUPS),
     ("Committed offsets", coordinators.OFFSETS),
     ("Producers", coordinators.PRODUCERS),
+    ("Groups of the consumer protocol", group_types.CONSUMER_GROUPS),
+    ("Share groups", group_types.SHARE_GROUPS),
+    ("Quotas", limits.QUOTAS),
+    ("Client metrics", limits.CLIENT_METRICS),
     ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED)),
 )
 
@@ -111,6 +117,12 @@ def _lines() -> Iterator[str]:
     yield "## A topic's configs\n"
     yield "All of them may change while the broker runs.\n"
     yield from _table(TOPIC.values(), ("Default from", _default_from))
+    yield "## A group's configs\n"
+    yield "For consumer groups (KIP-848) and share groups (KIP-932), with `--entity-type groups`.\n"
+    yield from _table(GROUP.values(), ("Default from", _default_from))
+    yield "## A client metrics subscription's configs\n"
+    yield "KIP-714, with `--entity-type client-metrics`.\n"
+    yield from _table(SUBSCRIPTION.values(), ("Default from", _default_from))
     differences = "\n".join(f"- `{name}`: {text}." for name, text in sorted(DIFFERENCES.items()))
     yield _TAIL.format(differences=differences).rstrip()
 

@@ -19,6 +19,8 @@ from headwater.broker.settings.alter import (
     Resource,
     broker_change,
     check_operations,
+    group_change,
+    subscription_change,
     topic_change,
 )
 
@@ -92,10 +94,36 @@ async def _alter_one(broker: Broker, alteration: Alteration, validate_only: bool
         raise unknown_resource(kind)
 
 
+    elif kind == Resource.GROUP:
+        await _alter_group(broker, name, plan, validate_only)
+    elif kind == Resource.CLIENT_METRICS:
+        await _alter_subscription(broker, name, plan, validate_only)
 async def _alter_topic(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
     if not name:
         raise Refusal(ErrorCode.invalid_request, "Default topic resources are not allowed.")
     check_topic_name(name)
+async def _alter_group(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
+    if not name:
+        raise Refusal(ErrorCode.invalid_request, "Default group resources are not allowed.")
+    current = broker.catalogue.group_configs.get(name, {})
+    operations = plan(current)
+    check_operations(operations)
+    configs = group_change(broker.settings, current, operations)
+    if not validate_only and configs != current:
+        await broker.catalogue.set_group_configs(name, configs)
+
+
+async def _alter_subscription(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
+    if not name:
+        raise Refusal(ErrorCode.invalid_request, "Subscription name can't be empty")
+    current = broker.catalogue.client_metrics.get(name, {})
+    operations = plan(current)
+    check_operations(operations)
+    configs = subscription_change(current, operations)
+    if not validate_only and configs != current:
+        await broker.catalogue.set_client_metrics(name, configs)
+
+
     topic = broker.catalogue.topics.get(name)
     current = topic.configs if topic is not None else {}
     operations = plan(current)
@@ -122,7 +150,7 @@ def broker_named(broker: Broker, name: str) -> str:
 
 
 def unknown_resource(kind: int) -> Refusal:
-    """The answer for what has no configs here: groups and client metrics, for now, too."""
+    """The answer for what has no configs."""
     return Refusal(ErrorCode.invalid_request, f"Unknown resource type {kind}")
 
 

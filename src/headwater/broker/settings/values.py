@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.broker.settings.coordinators import COORDINATORS
 from headwater.broker.settings.definitions import BadValue, Definition, by_name, parse, render
+from headwater.broker.settings.group import GROUP, group_default
+from headwater.broker.settings.group_types import CONSUMER_GROUPS, ORDERED, SHARE_GROUPS
+from headwater.broker.settings.limits import LIMITS
 from headwater.broker.settings.logs import LOGS
 from headwater.broker.settings.node import NODE
 from headwater.errors import HeadwaterError
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-BROKER: dict[str, Definition] = by_name((NODE, LOGS, COORDINATORS))
+BROKER: dict[str, Definition] = by_name(
+    (NODE, LOGS, COORDINATORS, CONSUMER_GROUPS, SHARE_GROUPS, LIMITS)
+)
 """Every setting of the broker by name."""
 
 _SAME_IN_OTHER_UNITS = {
@@ -44,6 +49,7 @@ _SAME_IN_OTHER_UNITS = {
 _ORDERED = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    *ORDERED,
 )
 
 
@@ -56,6 +62,8 @@ class Source(IntEnum):
     STATIC = 4
     DEFAULT = 5
     LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -81,6 +89,7 @@ class Settings:
         """`given` is what the user wrote, by name: text, or a value of the right type."""
         self._static = _parse_all(given or {})
         self._dynamic: dict[str, dict[str, Any]] = {}
+        self._groups: dict[str, dict[str, Any]] = {}
         self._listeners: dict[str, list[Callable[[Any], None]]] = {}
         self._defaults = {name: definition.default for name, definition in BROKER.items()}
         self._values = self._merged()
@@ -100,6 +109,22 @@ class Settings:
     def get(self, name: str) -> Any:
         """The value in force, typed; None where nothing is set and nothing is the default."""
         return self._values[name]
+
+    def group(self, group_id: str, name: str) -> Any:
+        """A group's config by its own name (`consumer.session.timeout.ms`): what was set for this
+        group, else the broker's setting behind it."""
+        own = self._groups.get(group_id)
+        if own is not None and name in own:
+            return own[name]
+        return group_default(self, GROUP[name])
+
+    def set_group(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Replace a group's own configs; called by the catalogue once the change is durable."""
+        own = _parse_known(f"group {group_id}", configs, GROUP)
+        if own:
+            self._groups[group_id] = own
+        else:
+            self._groups.pop(group_id, None)
 
     def source(self, name: str) -> Source:
         """Which layer the value in force comes from."""
@@ -136,7 +161,7 @@ class Settings:
         A name or value that this version does not know is left out with a warning: an old data
         directory must not keep the broker from starting. Returns the names whose value changed.
         """
-        self._dynamic[node] = _parse_known(node, configs)
+        self._dynamic[node] = _parse_known(f"broker {node!r}", configs, BROKER)
         before, self._values = self._values, self._merged()
         changed = {name for name, value in self._values.items() if value != before[name]}
         for name in sorted(changed):
@@ -196,13 +221,15 @@ def _one_identity(values: dict[str, Any]) -> list[str]:
     return ["node.id and broker.id are two names for one number, and differ here."]
 
 
-def _parse_known(node: str, configs: Mapping[str, str]) -> dict[str, Any]:
+def _parse_known(
+    owner: str, configs: Mapping[str, str], table: Mapping[str, Definition]
+) -> dict[str, Any]:
     layer: dict[str, Any] = {}
     for name, text in configs.items():
         try:
-            layer[name] = parse(BROKER[name], text)
+            layer[name] = parse(table[name], text)
         except (BadValue, KeyError) as error:
-            _log.warning("dynamic setting %s of broker %r is left out: %s", name, node, error)
+            _log.warning("dynamic setting %s of %s is left out: %s", name, owner, error)
     return layer
 
 
