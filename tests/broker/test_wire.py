@@ -220,7 +220,7 @@ def test_bytes_behind_a_request_are_ignored_as_kafka_does(key: int, version: int
 def try_damaged_requests(key: int, version: int) -> None:
     dice = Random(1000 + version)
     frame = request_frame(key, version, filled(load_request_schema(key, version), dice))
-    for _ in range(40):
+    for _ in range(20):
         damaged = bytearray(frame)
         for _ in range(dice.randint(1, 6)):
             damaged[dice.randrange(10, len(frame))] = dice.choice((0, 0x7F, 0x80, 0xFF, 1))
@@ -230,8 +230,8 @@ def try_damaged_requests(key: int, version: int) -> None:
 def try_huge_lengths(key: int, version: int) -> None:
     schema: Any = load_request_schema(key, version)
     head = struct.pack(">hhih", key, version, 0, -1) + (b"\0" if schema.__flexible__ else b"")
-    for length in ("7fffffff", "00ffffff", "ffffffff0f", "ffffffff07", "ffffff7f"):
-        for lead in range(30):
+    for length in ("7fffffff", "ffffffff0f", "ffffff7f"):
+        for lead in range(22):
             for fill in (b"\0", b"\1"):
                 refused_or_parsed(head + fill * lead + bytes.fromhex(length) + bytes(40))
 

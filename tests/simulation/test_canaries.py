@@ -16,7 +16,7 @@ from . import plan
 from .world import World
 
 
-def failures(weights: dict[str, int], count: int = 60) -> list[str]:
+def failures(weights: dict[str, int], count: int = 100) -> list[str]:
     """What goes wrong in that many plans."""
     found = []
     for seed in range(count):
@@ -42,9 +42,10 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 def test_a_log_that_is_broken_on_purpose_is_found_out(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not failures(plan.ORDINARY | plan.CRASHES)
+    weights = plan.ORDINARY | plan.CRASHES | plan.FAILURES
+    assert not failures(weights)
     BROKEN[how](monkeypatch)
-    assert failures(plan.ORDINARY | plan.CRASHES), f"nobody noticed {how}"
+    assert failures(weights), f"nobody noticed {how}"
 
 
 def test_a_commit_that_skips_its_sync_loses_acknowledged_records(

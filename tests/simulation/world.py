@@ -19,7 +19,7 @@ from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFai
 from headwater.log.producers import OutOfOrderSequence
 from headwater.log.recovery import open_partition
 from headwater.log.segment import SUFFIXES
-from headwater.log.store import LogStore
+from headwater.log.store import CLEAN, LogStore
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.records import Record
@@ -275,6 +275,9 @@ class World:
         self.do_finish(dice)
         self.model.taken_end = max(self.model.taken_end, self.model.next_offset)
         self.store.close()
+        if CLEAN not in self.disk.list(ROOT):  # the disk refused something: no clean stop
+            self.restart(dice, power=False)
+            return
         self.model.durable_end = self.model.next_offset
         self.model.durable_start = self.model.start
         self.disk = self.disk.crash() if dice.random() < 0.5 else self.disk.kill()
