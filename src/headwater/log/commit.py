@@ -44,6 +44,8 @@ class Commit:
     writes: list[Write] = field(default_factory=list)
     sealed: list[Segment] = field(default_factory=list)
     snapshots: list[tuple[int, bytes]] = field(default_factory=list)
+    aborting: list[Segment] = field(default_factory=list)
+    """Segments whose list of aborted transactions must be saved before the snapshots."""
     unsynced: list[Segment] = field(default_factory=list)
     """Segments to sync; none with durability=os."""
     durable_file: File | None = None
@@ -80,6 +82,8 @@ class Commit:
             logger.error("%s: an index was not saved: %s", self.directory, error)
             self._forget_indexes()
         try:
+            for segment in self.aborting:
+                segment.save_aborted()
             for offset, data in self.snapshots:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:

@@ -28,8 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.log import aborted, swap
 from headwater.log import segment as segments
-from headwater.log import swap
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
 from headwater.log.compaction_plan import Made, Plan, Result, plan
@@ -102,8 +102,6 @@ def finish(exchange: Exchange) -> list[Segment]:
     log, result = exchange.log, exchange.result
     for group, made in zip(exchange.old, result.made, strict=True):
         log.replace(group, [_opened(log, made, group[-1].created_ms)])
-        for segment in group:
-            log._unsynced.pop(segment.base_offset, None)  # the new one is on disk already
     log.cleaned_offset = result.cleaned_offset
     return [segment for group in exchange.old for segment in group]
 
@@ -150,6 +148,7 @@ def _opened(log: PartitionLog, made: Made, created_ms: int) -> Segment:
     segment.max_timestamp = made.max_timestamp
     segment.max_timestamp_offset = made.max_timestamp_offset
     segment.saved_at = segment.size
+    segment.load_aborted()
     return segment
 
 
@@ -184,7 +183,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # A process that outlived its broker may still be writing here.
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        result = compact(Files(), given.directory, work, between=between)
+        files = Files()
+        known = aborted.reader(files, given.directory)
+        result = compact(files, given.directory, work, aborted=known, between=between)
     except BlockingIOError:
         print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
         return 1

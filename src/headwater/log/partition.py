@@ -17,11 +17,13 @@ every change of it makes a new list.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from pathlib import Path
 from zlib import crc32
 
-from headwater.log import checkpoints, reading
+from headwater.log import aborted, checkpoints, reading
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.commit import Commit, StorageFailed, SyncFailed, Write, merged
 from headwater.log.config import LogConfig
 from headwater.log.files import File, FileSystem
@@ -29,8 +31,11 @@ from headwater.log.producers import Producers, Stored
 from headwater.log.reading import Found, Wanted
 from headwater.log.segment import Segment
 from headwater.record import batch as batches
+from headwater.record import control
 from headwater.record.batch import CRC_START, BatchHeader
 from headwater.record.varint import Buffer
+
+logger = logging.getLogger("headwater.log")
 
 __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed", "SyncFailed"]
 
@@ -68,6 +73,8 @@ class PartitionLog:
         """High watermark: what readers may see ends before this offset."""
         self.epochs = epochs
         self.producers = producers
+        self.fenced = False
+        """A sync failed: what the disk holds beyond the durable offset is unknown, and refused."""
         self.cleaned_offset = 0
         """Compaction has been here; what follows is dirty."""
         self._durable_end = (segments[-1], segments[-1].size)
@@ -102,12 +109,21 @@ class PartitionLog:
         first = batches.restamp(data, base_offset=base_offset, leader_epoch=self.epoch)
         self._staged.append((segment, position, [first, memoryview(data)[CRC_START:]]))
         self.next_offset = segment.next_offset
-        if header.producer_id >= 0 and not header.is_control:
-            self.producers.update(header, base_offset, now_ms)
+        if header.producer_id >= 0:
+            if header.is_control:
+                self._end_transaction(data, header, base_offset, now_ms)
+            else:
+                self.producers.update(header, base_offset, now_ms)
         self._since_snapshot += header.size
         if self._since_snapshot >= SNAPSHOT_BYTES:
             self._take_snapshot()
         return base_offset
+
+    def _end_transaction(
+        self, data: Buffer, header: BatchHeader, base_offset: int, now_ms: int
+    ) -> None:
+        marker = control.read_marker(data)
+        self.producers.end(header, marker, base_offset, self.active.aborted, now_ms)
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         segment, config = self.active, self.config
@@ -168,6 +184,8 @@ class PartitionLog:
             self._sealed,
             self._snapshots,
         )
+        if commit.snapshots:
+            commit.aborting = [segment for segment in self.segments if segment.aborted]
         self._staged, self._sealed, self._snapshots = [], [], []
         for segment, _, _ in commit.writes:
             self._unsynced[segment.base_offset] = segment
@@ -178,10 +196,13 @@ class PartitionLog:
             self._unsynced = {}
         return commit
 
-    def _open_durable_file(self) -> File:
+    def _open_durable_file(self) -> File | None:
         if self._durable_file is None:
             path = self.directory / checkpoints.DURABLE_OFFSET
-            self._durable_file = self.files.open(path, create=True)
+            try:
+                self._durable_file = self.files.open(path, create=True)
+            except OSError as error:  # without it a recovery reads more, and finds the same
+                logger.error("%s cannot be opened: %s", path, error)
         return self._durable_file
 
     def finish(self, commit: Commit) -> None:
@@ -291,8 +312,14 @@ class PartitionLog:
 
     def last_stable_offset(self) -> int:
         """Below this no transaction is open."""
-        first = self.producers.first_open_offset()
+        first = self.producers.first_open_offset(self.durable_offset)
         return self.durable_offset if first is None else min(first, self.durable_offset)
+
+    def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records among the offsets [first, end)."""
+        segments = self.segments
+        number = bisect_right(segments, first, key=lambda segment: segment.base_offset) - 1
+        return aborted.between((s.aborted for s in segments[max(number, 0) :]), first, end)
 
     def delete_before(self, offset: int) -> None:
         """Move the start; segments that lie wholly before it go with the next retention."""
@@ -304,6 +331,7 @@ class PartitionLog:
         """Take the first `count` segments out; the caller removes their files."""
         assert count < len(self.segments), "the active segment stays"
         dropped, self.segments = self.segments[:count], self.segments[count:]
+        self._forget_unsynced(dropped)
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         return dropped
 
@@ -313,17 +341,25 @@ class PartitionLog:
         last = first + len(old)
         assert self.segments[first:last] == old
         self.segments = [*self.segments[:first], *new, *self.segments[last:]]
+        self._forget_unsynced(old)
+
+    def _forget_unsynced(self, gone: list[Segment]) -> None:
+        for segment in gone:
+            self._unsynced.pop(segment.base_offset, None)
 
     # ---- the end -------------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Bring to disk what was written without waiting for it (durability=os)."""
-        unsynced, self._unsynced = self._unsynced, {}
-        for segment in unsynced.values():
+        synced = dict(self._unsynced)
+        for segment in synced.values():
             segment.file.sync()
-            segment.is_new = False
-        if unsynced:
+        if synced:
             self.files.sync_dir(self.directory)
+        for base_offset, segment in synced.items():
+            segment.is_new = False
+            if self._unsynced.get(base_offset) is segment and segment is not self.active:
+                del self._unsynced[base_offset]
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
@@ -331,10 +367,13 @@ class PartitionLog:
         self.flush()
         self.sync()
         self.active.save_indexes(final=True)
+        if self.config.durability == "disk" and (file := self._open_durable_file()) is not None:
+            file.write(0, [checkpoints.pack_durable_offset(self.durable_offset)])
         self.abandon()
 
     def abandon(self) -> None:
-        """Give back the descriptors, saving nothing."""
+        """Give back the descriptors, saving nothing; what is staged is forgotten."""
+        self._staged, self._sealed, self._snapshots = [], [], []
         for segment in self.segments:
             segment.close()
         if self._durable_file is not None:

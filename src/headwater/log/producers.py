@@ -20,7 +20,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from headwater.log.aborted import AbortedTransaction
+from headwater.record import control
 from headwater.record.batch import BatchHeader
+from headwater.record.control import Marker
 
 BATCHES_KEPT = 5
 """As many as a client may have in flight (max.in.flight.requests.per.connection)."""
@@ -41,6 +44,10 @@ class OutOfOrderSequence(ProducerError):
 
 class FencedEpoch(ProducerError):
     """A newer incarnation of this producer has written already."""
+
+
+class CoordinatorFenced(ProducerError):
+    """A marker of a transaction coordinator that has been replaced."""
 
 
 class Stored(NamedTuple):
@@ -76,6 +83,8 @@ class Producers:
         self.by_id: dict[int, Producer] = {}
         self.open_transactions: dict[int, int] = {}
         """Producer id → first offset, in the order in which they began."""
+        self._ending: list[tuple[int, int]] = []
+        """Transactions whose marker may not be durable yet: (marker's offset, first offset)."""
 
     def check(self, header: BatchHeader) -> Stored | None:
         """The batch as it was stored before if this is a retry; None if it is to be stored.
@@ -101,12 +110,32 @@ class Producers:
         for stored in producer.stored:
             if stored.base_sequence == first and stored.last_sequence == last:
                 return stored
-        if producer.stored and first != (producer.last_sequence + 1) % _SEQUENCES:
+        if first != (producer.last_sequence + 1) % _SEQUENCES:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id} sent sequence {first} "
                 f"after {producer.last_sequence}"
             )
         return None
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        """Raises FencedEpoch or CoordinatorFenced if such a marker must not be written."""
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise FencedEpoch(
+                f"producer {producer_id} has epoch {producer.epoch} now, "
+                f"this marker is for epoch {epoch}"
+            )
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"a coordinator of epoch {producer.coordinator_epoch} has written already, "
+                f"this marker comes from epoch {coordinator_epoch}"
+            )
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Has this incarnation of the producer a transaction open here?"""
+        return producer_id in self.open_transactions and self.by_id[producer_id].epoch == epoch
 
     def update(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
         """Take note of a data batch that is now in the log at `base_offset`.
@@ -132,21 +161,48 @@ class Producers:
             producer.transaction_start = base_offset
             self.open_transactions[header.producer_id] = base_offset
 
-    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> int:
+    def end_transaction(
+        self, header: BatchHeader, coordinator_epoch: int, base_offset: int = -1, now_ms: int = -1
+    ) -> int:
         """Take note of a marker; returns the first offset of the transaction it ended, or -1."""
         producer = self.by_id.setdefault(header.producer_id, Producer())
         if producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.stored.clear()
         start, producer.transaction_start = producer.transaction_start, -1
-        producer.timestamp = header.max_timestamp
+        producer.timestamp = max(header.max_timestamp, now_ms)
         producer.coordinator_epoch = coordinator_epoch
         self.open_transactions.pop(header.producer_id, None)
+        if start >= 0 and now_ms >= 0:  # else it is replayed, and durable
+            self._ending.append((base_offset, start))
         return start
 
-    def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
-        return min(self.open_transactions.values(), default=None)
+    def end(
+        self,
+        header: BatchHeader,
+        marker: Marker,
+        base_offset: int,
+        into: list[AbortedTransaction],
+        now_ms: int = -1,
+    ) -> None:
+        """Take note of a marker; if it aborts something, add that to its segment's list."""
+        start = self.end_transaction(header, marker.coordinator_epoch, base_offset, now_ms)
+        if start >= 0 and marker.kind == control.ABORT:
+            first = self.first_open_offset()
+            stable = base_offset + 1 if first is None else first
+            into.append(AbortedTransaction(header.producer_id, start, base_offset, stable))
+
+    def first_open_offset(self, durable_offset: int | None = None) -> int | None:
+        """Where the oldest open transaction begins; open until its marker is below `durable_offset`,
+        if that is given."""
+        first = next(iter(self.open_transactions.values()), None)
+        if durable_offset is not None and self._ending:
+            self._ending = [each for each in self._ending if each[0] >= durable_offset]
+            starts = [start for _, start in self._ending]
+            if first is not None:
+                starts.append(first)
+            return min(starts, default=None)
+        return first
 
     def expire(self, before_ms: int) -> None:
         """Forget producers that have been silent since `before_ms`."""
@@ -192,7 +248,7 @@ class Producers:
         if len(data) != head + count * _ENTRY.size:
             return None
         found = cls()
-        for row in _ENTRY.iter_unpack(data[head:]):
+        for row in sorted(_ENTRY.iter_unpack(data[head:]), key=lambda row: int(row[-1])):
             found._restore(*row)
         return found
 

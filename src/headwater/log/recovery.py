@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from headwater.log import checkpoints, swap
+from headwater.log import aborted, checkpoints, swap
 from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
@@ -27,6 +27,7 @@ from headwater.log.producers import Producers
 from headwater.log.segment import CorruptSegment, Segment
 from headwater.record import batch as batches
 from headwater.record import control
+from headwater.record.batch import BatchHeader
 from headwater.record.errors import RecordError
 
 logger = logging.getLogger("headwater.log")
@@ -76,6 +77,7 @@ def open_partition(
     if last is None or last.next_offset != end or (report.damaged and last.size):
         segments.append(Segment(files, directory, end, now_ms))
         _ = segments[-1].file
+        files.sync_dir(directory)
     log = PartitionLog(
         files,
         directory,
@@ -83,8 +85,8 @@ def open_partition(
         segments,
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
-        epochs=_next_epochs(files, directory, end, clean),
-        producers=_load_producers(files, directory, segments, end),
+        epochs=_next_epochs(files, directory, end, clean or cut_at is not None),
+        producers=_load_producers(files, directory, segments, end, clean),
     )
     if report.cut_bytes:
         logger.warning("%s: cut %d torn bytes at offset %d", directory, report.cut_bytes, end)
@@ -136,11 +138,11 @@ class _Recovery:
         # moved the recovery point; one that only reaches to its end may not have come to that.
         while first + 1 < len(segments) and segments[first + 1].base_offset < self._recovery_point:
             first += 1
-        touched = False
+        touched = not self._clean
         for number in range(first, len(segments)):
             segment = segments[number]
             following = segments[number + 1] if number + 1 < len(segments) else None
-            tail = self._recover(segment)
+            tail = self._recover(segment, following)
             touched |= tail is None or tail < segment.size
             if tail is not None:
                 _write_again(segment, tail)
@@ -151,7 +153,9 @@ class _Recovery:
                 self._drop(number + 1)
                 touched = True
                 break
-        if touched:
+        if touched and segments:
+            # Even without a tail: a file may have been made or cut just before the crash.
+            segments[-1].file.sync()
             segments[0].files.sync_dir(segments[0].directory)
         return segments[-1].next_offset if segments else 0
 
@@ -162,7 +166,7 @@ class _Recovery:
             segment.remove()
         del self._segments[first:]
 
-    def _recover(self, segment: Segment) -> int | None:
+    def _recover(self, segment: Segment, following: Segment | None) -> int | None:
         """Find the end of a segment, cutting what is torn; returns where its tail begins, None if
         it had to be cut."""
         offset, position = segment.index.floor(max(self._recovery_point - 1, segment.base_offset))
@@ -171,14 +175,14 @@ class _Recovery:
             # lost is found again.
             offset, position = segment.index.floor_position(max(position - 2 * SAVE_INDEX_BYTES, 0))
             segment.index.truncate(position + 1)
-            segment.times.truncate(offset + 1)
+            segment.times.truncate(offset + 1 if position else offset)
             segment.saved_index_bytes = segment.saved_times_bytes = -1
         segment.next_offset = offset
         segment.max_timestamp, segment.max_timestamp_offset = segment.times.last()
         segment.first_timestamp = _first_timestamp(segment)
         segment.indexed_at = position
         tail = self._walk_known(segment, position)
-        return self._walk_tail(segment, tail)
+        return self._walk_tail(segment, tail, following)
 
     def _walk_known(self, segment: Segment, position: int) -> int:
         """Follow the headers up to the recovery point; returns where the tail begins."""
@@ -202,25 +206,55 @@ class _Recovery:
                 position = beyond[0]
         return position
 
-    def _walk_tail(self, segment: Segment, tail: int) -> int | None:
+    def _walk_tail(self, segment: Segment, tail: int, following: Segment | None) -> int | None:
         """Check every batch from `tail` on; cut at the first that is not whole or does not follow."""
         end, position = segment.size, tail
         self._report.scanned_bytes += end - tail
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
             for at, header in segment.headers(tail, 0 if refused else end, checked=True):
-                if header.base_offset < segment.next_offset:
+                if header.base_offset != segment.next_offset and not _is_compacted(
+                    segment, at, header, following
+                ):
                     break
                 segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                 position = at + header.size
         except CorruptSegment:
             pass  # what a crash tears is no event of its own; the cut is logged by the caller
         if position == end:
-            segment.save_indexes()
+            _save_indexes(segment)
             return tail
         self._report.cut_bytes += end - position
         segment.truncate(position, segment.next_offset)
         return None
+
+
+def _is_compacted(
+    segment: Segment, position: int, header: BatchHeader, following: Segment | None
+) -> bool:
+    """Whether offsets are missing before this batch because compaction has taken them.
+
+    Else a torn write may have left a whole batch with a garbled offset, which is outside the
+    checksum. Only sealed segments are compacted, and what follows then agrees.
+    """
+    if following is None or header.base_offset < segment.next_offset:
+        return False
+    follows, end = following.base_offset, position + header.size
+    try:
+        if end < segment.size:
+            data = segment.file.read(end, batches.HEADER_BYTES)
+            follows = batches.read_header(data).base_offset
+    except RecordError:
+        return False
+    return header.next_offset <= follows <= following.base_offset
+
+
+def _save_indexes(segment: Segment) -> None:
+    try:
+        segment.save_indexes()
+    except OSError as error:  # a full disk: better none than wrong ones
+        logger.error("%s: an index was not saved: %s", segment.path(".index"), error)
+        segment.forget_saved_indexes()
 
 
 def _write_again(segment: Segment, tail: int) -> None:
@@ -262,7 +296,7 @@ def _end_offset(
 def _next_epochs(
     files: FileSystem, directory: Path, end: int, clean: bool
 ) -> list[tuple[int, int]]:
-    """A new leader epoch after every unclean start, so that clients can tell that a tail may be gone."""
+    """A new leader epoch after every unclean start: clients can tell that a tail may be gone."""
     epochs = [entry for entry in checkpoints.read_epochs(files, directory) if entry[1] <= end]
     if epochs and clean:
         return epochs
@@ -278,24 +312,59 @@ def _next_epochs(
 
 
 def _load_producers(
-    files: FileSystem, directory: Path, segments: list[Segment], end: int
+    files: FileSystem, directory: Path, segments: list[Segment], end: int, clean: bool
 ) -> Producers:
-    """The newest snapshot that fits, and what the log says since."""
+    """A snapshot that fits, and what the log says since.
+
+    A snapshot has only the last batch of each producer, but a client may be about to repeat any of
+    its last five. So after a crash the older of the two snapshots is taken, and the rest is read.
+    """
+    snapshots = _fitting_snapshots(files, directory, end)
+    if not clean and len(snapshots) > 1:
+        del snapshots[0]
     producers, offset = Producers(), segments[0].base_offset
+    if snapshots and snapshots[0][0] >= offset:  # else what happened since is gone
+        offset, producers = snapshots[0]
+    if not _load_aborted(files, directory, segments, offset):
+        producers, offset = Producers(), segments[0].base_offset
+    for segment in segments:
+        if segment.next_offset > offset:
+            _replay_producers(segment, offset, producers)
+    for segment in segments:
+        segment.save_aborted()
+    return producers
+
+
+def _load_aborted(files: FileSystem, directory: Path, segments: list[Segment], offset: int) -> bool:
+    """Read which transactions were aborted before `offset`; the log tells what came later.
+
+    False if that cannot be read: then all of it is to be found in the log again.
+    """
+    names = set(files.list(directory))
+    listed = [s for s in segments if s.path(aborted.SUFFIX).name in names]
+    try:
+        for segment in listed:
+            segment.load_aborted(before=offset)
+        return True
+    except RecordError as error:
+        logger.error("%s: aborted transactions are looked for again: %s", directory, error)
+        for segment in listed:
+            segment.aborted, segment.saved_aborted_bytes = [], -1
+        return False
+
+
+def _fitting_snapshots(files: FileSystem, directory: Path, end: int) -> list[tuple[int, Producers]]:
+    """Newest first; those that are damaged or beyond the end are removed."""
+    fitting: list[tuple[int, Producers]] = []
     for name in reversed([n for n in files.list(directory) if n.endswith(".snapshot")]):
         taken_at = int(name[:-9]) if name[:-9].isdigit() else end + 1
         found = Producers.from_bytes(files.read_bytes(directory / name) or b"")
         if found is None or taken_at > end:
             files.remove(directory / name)
             files.sync_dir(directory)  # it must not come back once the log has grown beyond it
-            continue
-        if taken_at >= offset:  # else what happened since is gone, and nothing is known for sure
-            producers, offset = found, taken_at
-        break
-    for segment in segments:
-        if segment.next_offset > offset:
-            _replay_producers(segment, offset, producers)
-    return producers
+        else:
+            fitting.append((taken_at, found))
+    return fitting
 
 
 def _replay_producers(segment: Segment, offset: int, producers: Producers) -> None:
@@ -308,6 +377,6 @@ def _replay_producers(segment: Segment, offset: int, producers: Producers) -> No
                 producers.update(header, header.base_offset)
             elif header.record_count:  # else compaction has emptied it: its transaction is gone
                 marker = control.read_marker(segment.file.read(at, header.size))
-                producers.end_transaction(header, marker.coordinator_epoch)
+                producers.end(header, marker, header.base_offset, segment.aborted)
     except RecordError as error:
         logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)

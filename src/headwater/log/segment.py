@@ -3,6 +3,7 @@
     00000000000000000000.log        record batches v2, byte for byte as on the wire
     00000000000000000000.index      see `index`
     00000000000000000000.timeindex  see `index`
+    00000000000000000000.txnindex   see `aborted`
 
 The file name is the segment's base offset in twenty digits. `PartitionLog` owns its segments and is
 the only caller. A segment is filled in two steps: `stage` gives a batch its place (in memory, by the
@@ -20,6 +21,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from headwater.log import aborted
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.files import File, FileSystem
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.record import batch as batches
@@ -60,6 +63,7 @@ class Segment:
         "_file",
         "_index",
         "_times",
+        "aborted",
         "base_offset",
         "created_ms",
         "directory",
@@ -70,6 +74,7 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
+        "saved_aborted_bytes",
         "saved_at",
         "saved_index_bytes",
         "saved_times_bytes",
@@ -95,6 +100,9 @@ class Segment:
         self._times: TimeIndex | None = TimeIndex(base_offset)
         self.saved_index_bytes = -1
         self.saved_times_bytes = -1
+        self.aborted: list[AbortedTransaction] = []
+        """Transactions whose abort marker lies in this segment."""
+        self.saved_aborted_bytes = 0
         self.saved_at = 0
 
     @classmethod
@@ -102,7 +110,7 @@ class Segment:
         """A segment whose file exists; its indexes are read when they are first asked for."""
         segment = cls(files, directory, base_offset, now_ms)
         segment.size = segment.trusted_from = files.size(segment.path(".log"))
-        segment.is_new = False
+        segment.is_new = not segment.size  # its name may not be on disk yet
         segment._index = segment._times = None
         return segment
 
@@ -184,6 +192,21 @@ class Segment:
         self.saved_times_bytes = self._save(".timeindex", self.times.data, self.saved_times_bytes)
         self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
         self.saved_at = size
+
+    def load_aborted(self, before: int | None = None) -> None:
+        """Read the list of aborted transactions, as far as their markers lie before that offset.
+        Raises CorruptBatch."""
+        data = self.files.read_bytes(self.path(aborted.SUFFIX)) or b""
+        found = aborted.unpack(data, self.base_offset)
+        kept = [each for each in found if before is None or each.last_offset < before]
+        self.aborted = kept
+        self.saved_aborted_bytes = len(data) if len(kept) == len(found) else -1
+
+    def save_aborted(self) -> None:
+        """Bring the list of aborted transactions to disk, if it has grown."""
+        if self.saved_aborted_bytes != len(self.aborted) * aborted.ENTRY_BYTES:
+            data = bytearray(aborted.pack(self.aborted))
+            self.saved_aborted_bytes = self._save(aborted.SUFFIX, data, self.saved_aborted_bytes)
 
     def _save(self, suffix: str, data: bytearray, saved: int) -> int:
         """Write what the file lacks; `saved` bytes of it are known to be right (-1: none, not even
@@ -294,17 +317,23 @@ class Segment:
         return self.max_timestamp
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
-        """Make both indexes anew from the batches; stops quietly at damage, which readers meet."""
+        """Make both indexes anew from the batches; passes over damage, which readers meet."""
         with _LOADING:
             next_offset = self.next_offset
             self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
             self.saved_index_bytes = self.saved_times_bytes = -1
             self.indexed_at = 0
-            try:
-                for position, header in self.headers(0, self.size, checked=False):
-                    self.note_found(position, header, index_interval_bytes)
-            except CorruptBatch:
-                pass
+            start: int | None = 0
+            while start is not None:
+                position = start
+                try:
+                    for position, header in self.headers(start, self.size, checked=False):
+                        self.note_found(position, header, index_interval_bytes)
+                    start = None
+                except CorruptBatch:
+                    self.next_offset = next_offset
+                    found = self.next_intact(position + 1, gaps=True)
+                    start = None if found is None else found[0]
             self.next_offset = next_offset
 
     # ---- ending --------------------------------------------------------------------------------
@@ -325,7 +354,10 @@ class Segment:
         self.indexed_at = position
         for _, header in self.headers(position, file_position, checked=False):
             self.note(header, header.last_offset)
-        self.save_indexes()
+        try:
+            self.save_indexes()
+        except OSError:  # a full disk: better none than wrong ones
+            self.forget_saved_indexes()
 
     def remove(self) -> None:
         """Delete the files. The caller syncs the folder."""
