@@ -29,9 +29,15 @@ def places(log: Path) -> list[int]:
     return [position for position, _ in batches.scan(log.read_bytes())]
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
 @pytest.mark.parametrize(
-    "garbage", [b"\xde\xad\xbe\xef" * 50, bytes(4096), b"\0" * 16 + b"\2" + b"\xff" * 60, b"x"]
+    ("end", "garbage"),
+    [
+        ("kill", b"\xde\xad\xbe\xef" * 50),
+        ("kill", bytes(4096)),
+        ("kill", b"x"),
+        ("stop", b"\0" * 16 + b"\2" + b"\xff" * 60),
+    ],
+    ids=["noise", "zeros", "one byte", "half a header after a clean stop"],
 )
 def test_garbage_behind_the_last_record_is_cut(
     broker: BrokerProcess, stored: list[Stored], end: str, garbage: bytes

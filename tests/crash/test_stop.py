@@ -59,7 +59,7 @@ def test_sigterm_under_load_leaves_nothing_to_recover(
 def test_sigterm_answers_what_is_in_flight(broker: BrokerProcess) -> None:
     """With a client that never tries again, what is stored and what is acknowledged must agree."""
     create_topic(broker.bootstrap, "numbers", 1)
-    config = {"retries": 0, "message.timeout.ms": 2_000, "max.in.flight": 5}
+    config = {"retries": 0, "message.timeout.ms": 1_000, "max.in.flight": 5}
     producers = [NumberedProducer(broker.bootstrap, "numbers", f"p{n}", **config) for n in "abc"]
     for producer in producers:
         producer.start()
