@@ -19,6 +19,7 @@ from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
+from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
@@ -99,6 +100,7 @@ class Broker:
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
             self._follow_configs()
             self.topics = Topics(
+            self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
             self.topics.open_all()

@@ -9,7 +9,10 @@ catalogue as it was before the change or after it. At start the log is read from
     broker/NODE         {"configs": {…}}                  dynamic settings; NODE may be empty: all
     group/ID            {"configs": {…}}                  a group's own configs
     client-metrics/NAME {"configs": {…}}                  a subscription to clients' metrics
+    feature/NAME        {"level": N}                      a feature that is not at its highest level
     producer-ids        {"next": N}                       ids below N may have been given out
+    scram/… secret/…    see security/credentials
+    acl/…               see security/authorizer
 
 The record must be durable before anybody is told of the change, and before a folder is made or removed.
 """
@@ -57,8 +60,11 @@ class Catalogue:
         self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}
+        self.feature_levels: dict[str, int] = {}
         self.on_group_configs: Callable[[str, dict[str, str]], None] = lambda group, configs: None
         self.on_client_metrics: Callable[[], None] = lambda: None
+        self._others: dict[str, dict[str, Mapping[str, Any]]] = {}
+        self._followers: dict[str, Callable[[str, Mapping[str, Any] | None], None]] = {}
         self.changing = asyncio.Lock()
         """Held by whoever reads a topic in order to change it."""
         self._partition = partition
@@ -104,6 +110,18 @@ class Catalogue:
         await self._write(f"client-metrics/{name}", {"configs": dict(configs)} if configs else None)
         self.on_client_metrics()
 
+    async def put(self, kind: str, name: str, value: Mapping[str, Any] | None) -> None:
+        """Write (none: remove) something of a kind that another part follows."""
+        await self._write(f"{kind}/{name}", value)
+
+    async def set_feature(self, name: str, level: int) -> None:
+        await self._write(f"feature/{name}", {"level": level})
+
+    @property
+    def epoch(self) -> int:
+        """Grows with every change."""
+        return self._partition.log.durable_offset
+
     async def next_producer_id(self) -> int:
         """An id that no producer has had before."""
         while self._next_producer_id >= self._producer_ids_end:
@@ -122,6 +140,15 @@ class Catalogue:
         self._apply(key, value)
 
     # ---- the view ------------------------------------------------------------------------------
+
+    def follow(self, kind: str, apply: Callable[[str, Mapping[str, Any] | None], None]) -> None:
+        """Hand everything of this kind to `apply`: what is there now, and each change from now on."""
+        self._followers[kind] = apply
+        for name, value in self._others.get(kind, {}).items():
+            apply(name, value)
+
+    def has(self, kind: str, name: str) -> bool:
+        return name in self._others.get(kind, {})
 
     def _apply(self, key: str, value: Mapping[str, Any] | None) -> None:
         kind, _, name = key.partition("/")
@@ -142,8 +169,17 @@ class Catalogue:
             kept.pop(name, None)
             if value is not None:
                 kept[name] = dict(value["configs"])
+        elif kind == "feature" and value is not None:
+            self.feature_levels[name] = value["level"]
         elif kind == "producer-ids" and value is not None:
             self._producer_ids_end = value["next"]
+        elif kind != "producer-ids":
+            kept_values = self._others.setdefault(kind, {})
+            kept_values.pop(name, None)
+            if value is not None:
+                kept_values[name] = value
+            if kind in self._followers:
+                self._followers[kind](name, value)
 
 
 def _replay(log: PartitionLog) -> list[tuple[str, Mapping[str, Any] | None]]:

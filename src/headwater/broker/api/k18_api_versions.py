@@ -1,8 +1,9 @@
 """ApiVersions (key 18), versions 0–4: what this broker speaks; KIP-35, KIP-511, KIP-584.
 
-Answered from the registry. A version that we do not know gets UNSUPPORTED_VERSION in the form of
-version 0, with the range of ApiVersions itself, so that the client can try again (`request` is then
-None).
+Answered from the registry, with the features and their levels. Before version 4 a feature that starts
+at 0 is left out of the supported ones: clients of that time would not read it (KAFKA-17011). A version
+that we do not know gets UNSUPPORTED_VERSION in the form of version 0, with the range of ApiVersions
+itself, so that the client can try again (`request` is then None).
 """
 
 from __future__ import annotations
@@ -22,7 +23,27 @@ def api_versions(broker: Broker, request: Any, context: Context) -> Response:
         return {"error_code": ErrorCode.unsupported_version, "api_keys": _ranges([API])}
     if context.api_version >= 3 and not _valid(request):
         return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
-    return {"api_keys": _ranges(list(broker.apis.values()))}
+    return {"api_keys": _ranges(list(broker.apis.values())), **_features(broker, context)}
+
+
+def _features(broker: Broker, context: Context) -> Response:
+    if context.api_version < 3:
+        return {}
+    supported = broker.features.supported.items()
+    levels = {name: broker.features.level(name) for name, _ in supported}
+    return {
+        "supported_features": [
+            {"name": name, "min_version": feature.low, "max_version": feature.high}
+            for name, feature in supported
+            if feature.low > 0 or context.api_version >= 4
+        ],
+        "finalized_features_epoch": broker.catalogue.epoch,
+        "finalized_features": [
+            {"name": name, "min_version_level": level, "max_version_level": level}
+            for name, level in levels.items()
+            if level > 0
+        ],
+    }
 
 
 def _valid(request: Any) -> bool:

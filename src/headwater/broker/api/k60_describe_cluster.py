@@ -18,16 +18,14 @@ BROKERS, CONTROLLERS = 1, 2
 def describe_cluster(broker: Broker, request: Any, context: Context) -> Response:
     kind = getattr(request, "endpoint_type", BROKERS)
     if kind != BROKERS:
-        code = (
-            ErrorCode.mismatched_endpoint_type
-            if kind == CONTROLLERS
-            else ErrorCode.unsupported_endpoint_type
-        )
-        return {
-            "error_code": code,
-            "error_message": "This endpoint describes brokers only.",
-            "endpoint_type": BROKERS,
-        }
+        code, sentence = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {kind}"
+        if kind == CONTROLLERS:
+            code = ErrorCode.mismatched_endpoint_type
+            sentence = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+                "type CONTROLLER"
+            )
+        return {"error_code": code, "error_message": sentence, "endpoint_type": BROKERS}
     operations = request.include_cluster_authorized_operations
     return {
         "endpoint_type": BROKERS,
