@@ -89,6 +89,10 @@ class HandDisk(Files):
         self.before("create", directory)
         super().make_dir(directory)
 
+    def rename(self, old: Path, new: Path) -> None:
+        self.before("rename", old)
+        super().rename(old, new)
+
     def sync_dir(self, directory: Path) -> None:
         self.before("sync_dir", directory)
         super().sync_dir(directory)
