@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,9 +36,13 @@ class Serving:
         self.bootstrap = broker.bootstrap
         self._loop = loop
 
+    def begin(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine where the broker lives."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine where the broker lives, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        """The same, and wait for it."""
+        return self.begin(coroutine).result(60)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function where the broker lives: its state belongs to that thread."""
