@@ -31,7 +31,9 @@ def broker_words(draw: st.DrawFn) -> list[str]:
     for option in draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=6)):
         value = draw(VALUES[option])
         words += draw(st.sampled_from([[option, value], [f"{option}={value}"]]))
-    return words + draw(st.sampled_from([[], [], [], ["--data"], ["--help"], ["extra"]]))
+    return words + draw(
+        st.sampled_from([[], [], [], ["--data"], ["--help"], ["extra"], ["--insecure"]])
+    )
 
 
 def typer_understands(words: list[str]) -> BrokerWords | None:

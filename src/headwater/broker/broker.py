@@ -26,9 +26,13 @@ from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
 from headwater.broker.registry import load_apis
+from headwater.broker.security import listeners
+from headwater.broker.security.credentials import Credentials
+from headwater.broker.security.doors import Doors
+from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
+from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.topics import Topics
-from headwater.errors import HeadwaterError
 from headwater.log.config import LogConfig
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
@@ -38,16 +42,18 @@ logger = logging.getLogger("headwater.broker")
 COMMIT_THREADS = 2
 READ_THREADS = 4
 STOP_SECONDS = 10.0
-BACKLOG_MIN = 1024
 
 
 class Broker:
-    """A Kafka-compatible broker in this process's event loop."""
+    """A Kafka-compatible broker in this process's event loop.
+
+    `listen` is one plain listener; without it the settings (`listeners`) say where, and how protected.
+    """
 
     def __init__(
         self,
         data: Path | str,
-        listen: str = "127.0.0.1:9092",
+        listen: str | None = None,
         settings: Mapping[str, object] | None = None,
         durability: str | None = None,
         advertise: str | None = None,
@@ -67,10 +73,8 @@ class Broker:
         self.connections: set[Connection] = set()
         self.stopping = False
         self._per_host: Counter[str] = Counter()
-        self._listen = _address(listen)
-        self._advertise = _address(advertise) if advertise else None
+        self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files()
-        self._server: asyncio.Server | None = None
         self._requests_bytes = 0
         self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
 
@@ -96,11 +100,14 @@ class Broker:
         try:
             self.store.open(self.node_id)
             log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
-            self._catalogue_partition = Partition(LOG_NAME, 0, log, self.disk)
+            self._catalogue_partition = Partition(
+                LOG_NAME, 0, log, self.disk, self.store.reopen_log
+            )
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
+            self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
+            self.credentials = Credentials(self.catalogue)
             self._follow_configs()
             self.topics = Topics(
-            self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
             self.topics.open_all()
@@ -110,15 +117,20 @@ class Broker:
             self.offsets_topic = OffsetsTopic(
                 self.topics, self.catalogue, self.settings, self.clock.now_ms
             )
-            self.groups = GroupCoordinator(self.settings, self.clock, self.offsets_topic)
+            self.groups = GroupCoordinator(
+                self.settings, self.clock, self.offsets_topic, self.catalogue
+            )
             self.groups.load(self.offsets_topic.replay())
-            await self._listen_on(*self._listen)
+            self.shares = ShareCoordinator(self)
+            self.shares.load()
+            await self._open_doors()
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
             self.disk.stop()
             raise
         self.groups.start()
+        self.shares.start()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
         self.cleaner = Cleaner(self)
@@ -127,11 +139,11 @@ class Broker:
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
             self.settings.set_dynamic(node, configs)
-        self.catalogue.on_topic_configs = self.reconfigure
-        self.catalogue.on_broker_configs = self._broker_configs_changed
         for group, configs in self.catalogue.group_configs.items():
             self.settings.set_group(group, configs)
         self.catalogue.on_group_configs = self.settings.set_group
+        self.catalogue.on_topic_configs = self.reconfigure
+        self.catalogue.on_broker_configs = self._broker_configs_changed
 
     def _broker_configs_changed(self, node: str, configs: dict[str, str]) -> None:
         self.settings.set_dynamic(node, configs)
@@ -141,33 +153,22 @@ class Broker:
     def reconfigure(self, topic: Topic) -> None:
         self.topics.reconfigure(topic)
 
-    async def _listen_on(self, host: str, port: int) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: Connection(self),
-                host,
-                port,
-                # One loop is busy for longer than an acceptor thread would be: queue more for it.
-                backlog=max(self.settings.get("socket.listen.backlog.size"), BACKLOG_MIN),
-            )
-        except OSError as error:
-            raise HeadwaterError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}.",
-                hint="Choose another address with --listen; port 0 takes a free one.",
-            ) from error
-        bound: tuple[str, int] = self._server.sockets[0].getsockname()
-        self.host, self.port = self._advertise or (host, bound[1])
-        self.bootstrap = f"{host if ':' not in host else f'[{host}]'}:{bound[1]}"
+    async def _open_doors(self) -> None:
+        if any(listener.logs_in for listener in self.doors.listeners):
+            await self.credentials.prepare()
+        await self.doors.open(lambda listener: Connection(self, listener))
+        first = self.doors.listeners[0]
+        self.host, self.port = first.address
+        self.bootstrap = first.bootstrap
 
     async def stop(self) -> None:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
-        if self._server is not None:
-            self._server.close()
+        self.doors.close()
         await self.cleaner.stop()
         await self.housekeeping.stop()
         self.groups.stopping()
+        self.shares.stopping()
         deadline = self.clock.monotonic() + STOP_SECONDS
         self.sessions.wake_all()
         for connection in tuple(self.connections):
@@ -177,11 +178,13 @@ class Broker:
         for connection in tuple(self.connections):
             connection.close()
         await self.groups.stop()
+        await self.shares.stop()
         for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
+        self.credentials.close()
         self.disk.stop()
 
     # ---- what handlers ask for -------------------------------------------------------------------
@@ -210,6 +213,7 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.shares.disconnected(connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
@@ -217,7 +221,7 @@ class Broker:
     @property
     def overloaded(self) -> bool:
         """Requests that are being worked on take more memory than they may."""
-        return self._requests_bytes > self._requests_bytes_max
+        return 0 <= self._requests_bytes_max < self._requests_bytes
 
     def take(self, size: int) -> None:
         self._requests_bytes += size
@@ -230,8 +234,10 @@ class Broker:
                 connection.room()
 
 
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit():
-        raise HeadwaterError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:9092.")
-    return host.strip("[]"), int(port)
+def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:
+    if listen is not None:
+        return listeners.single(listen, advertise)
+    found = listeners.from_settings(settings)
+    if advertise is not None:
+        found[0].advertised = listeners.address(advertise)
+    return found

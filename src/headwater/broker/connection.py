@@ -22,7 +22,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headwater.broker import wire
 from headwater.broker.errors import WireError
-from headwater.broker.registry import Api, Context, Later, Response
+from headwater.broker.registry import NO_ANSWER, Api, Context, Later, Response
+from headwater.broker.security.bare import TOKEN, token_header
+from headwater.broker.security.listeners import Listener
+from headwater.broker.security.login import Login
+from headwater.broker.security.principal import ANONYMOUS, NoPrincipal
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -32,6 +36,8 @@ logger = logging.getLogger("headwater.broker")
 BUFFER_BYTES = 32 * 1024
 BUFFER_KEPT_BYTES = 2 * 1024 * 1024
 INBOX_MAX = 16
+LOGIN_SECONDS = 30.0
+"""A client that has not logged in by then is dropped."""
 _SIZE = struct.Struct(">i")
 
 
@@ -44,16 +50,22 @@ class _Answer:
         self.header = header
         self.size = size
         self.done = False
-        self.body: Response | None = None
+        self.body: Response = NO_ANSWER
         self.task: asyncio.Future[Any] | Later | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one socket."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
+        self.listener = listener
         self.client_host = ""
+        self.principal = ANONYMOUS
+        self.login: Login | None = None
+        """How far the client has come with SASL; None where the listener does not ask for it."""
+        self.close_after_answer = False
+        self._login_timer: asyncio.TimerHandle | None = None
         self.last_active = broker.clock.monotonic()
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
@@ -73,12 +85,42 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if peer else "unknown"
         self.broker.connected(self)
+        if self.listener.protocol != "PLAINTEXT" and not self._closing:
+            self._identify(transport)
+
+    def _identify(self, transport: asyncio.BaseTransport) -> None:
+        """Learn from TLS who the client is, or expect it to log in."""
+        listener = self.listener
+        if listener.policy is not None:
+            now = self.broker.clock.monotonic
+            self.login = Login(self.broker.credentials, listener.policy, self.client_host, now)
+            self._login_timer = asyncio.get_running_loop().call_later(
+                LOGIN_SECONDS, self.fail, f"not logged in after {LOGIN_SECONDS:.0f} s", logging.INFO
+            )
+        elif listener.rules is not None:
+            certificate = transport.get_extra_info("peercert")
+            if certificate:
+                try:
+                    self.principal = listener.rules.from_certificate(certificate["subject"])
+                except NoPrincipal as error:
+                    self.fail(str(error))
+
+    def logged_in(self, principal: str) -> None:
+        """The client has proved who it is."""
+        self.principal = principal
+        if self._login_timer is not None:
+            self._login_timer.cancel()
+            self._login_timer = None
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
+        if self._login_timer is not None:
+            self._login_timer.cancel()
         self._inbox.clear()
         for answer in self._answers:
-            if answer.task is not None:
+            if isinstance(answer.task, Later) and not answer.task.on_cancel:
+                self._taken -= answer.size  # it will come, and gives its memory back then
+            elif answer.task is not None:
                 answer.task.cancel()
         self._answers.clear()
         self.broker.release(self._taken)
@@ -104,20 +146,34 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         self._end += count
         self.last_active = self.broker.clock.monotonic()
+        self._read_on()
+
+    def _read_on(self) -> None:
         try:
-            self._take_frames()
+            # Before a login is complete one frame is taken at a time: look again after each.
+            while self._take_frames() and self.login is not None:
+                pass
         except WireError as error:
             self.fail(str(error))
 
-    def _take_frames(self) -> None:
+    def _take_frames(self) -> bool:
+        """Take what is complete, and start it; whether there was any."""
+        before = self._start
         view = memoryview(self._buffer)
         try:
             while self._end - self._start >= 4 and not self._closing:
+                low, high, setting = 8, self.broker.request_bytes_max, "socket.request.max.bytes"
+                if self.login is not None and not self.login.open:
+                    if self.busy:
+                        break
+                    low = 0 if self.login.bare else 8
+                    setting = "sasl.server.max.receive.size"
+                    high = min(high, self.broker.settings.get(setting))
                 (size,) = _SIZE.unpack_from(view, self._start)
-                if not 8 <= size <= self.broker.request_bytes_max:
+                if not low <= size <= high:
                     raise WireError(
-                        f"a request of {size} bytes (socket.request.max.bytes is "
-                        f"{self.broker.request_bytes_max}){_hint(view[self._start : self._end])}"
+                        f"a request of {size} bytes ({setting} is {high})"
+                        f"{_hint(view[self._start : self._end])}"
                     )
                 first, end = self._start + 4, self._start + 4 + size
                 if end > self._end:
@@ -126,9 +182,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._start = end
         finally:
             view.release()
+        took = self._start > before
         if self._start == self._end and len(self._buffer) > BUFFER_KEPT_BYTES:
             self._buffer, self._start, self._end = bytearray(BUFFER_BYTES), 0, 0
         self._pump()
+        return took
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -166,7 +224,14 @@ class Connection(asyncio.BufferedProtocol):
     # ---- requests ------------------------------------------------------------------------------
 
     def _receive(self, frame: memoryview) -> None:
+        if self.login is not None and self.login.bare:
+            self._put(TOKEN, token_header(), bytes(frame), len(frame))
+            return
         header = wire.read_header(frame)
+        if self.login is not None:
+            reason = self.login.admits(header.api_key)
+            if reason is not None:
+                raise WireError(reason)
         api = self.broker.apis.get(header.api_key)
         if api is None:
             raise WireError(f"API {header.api_key} is not known (version {header.api_version})")
@@ -177,9 +242,14 @@ class Connection(asyncio.BufferedProtocol):
             request = None
         else:
             request = wire.decode(frame, header)
-        self._inbox.append((api, header, request, len(frame)))
-        self._taken += len(frame)
-        self.broker.take(len(frame))
+            if self.login is not None and header.api_key == wire.API_VERSIONS:
+                self.login.asked_versions()
+        self._put(api, header, request, len(frame))
+
+    def _put(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
+        self._inbox.append((api, header, request, size))
+        self._taken += size
+        self.broker.take(size)
 
     def _pump(self) -> None:
         """Start what may start, then read on or stop reading."""
@@ -197,8 +267,10 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._closing or self.broker.stopping:
             return
-        full = len(self._inbox) + len(self._answers) >= INBOX_MAX or (
-            self.broker.overloaded and self._taken > 0
+        full = (
+            len(self._inbox) + len(self._answers) >= INBOX_MAX
+            or (self.broker.overloaded and self._taken > 0)
+            or (self.login is not None and not self.login.open and self.busy)
         )
         if full and not self._read_paused:
             self._read_paused = True
@@ -217,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             logger.exception("%s version %d failed", api.name, header.api_version)
             self.fail("an error of ours in answering it; please report the traceback above")
             return
-        if result is None or isinstance(result, dict):
+        if isinstance(result, dict):
             self._answered(answer, result)
             return
         if isinstance(result, Later):
@@ -229,10 +301,12 @@ class Connection(asyncio.BufferedProtocol):
         answer.task.add_done_callback(lambda task: self._finished(api, answer, task))
 
     def _arrived(self, answer: _Answer, body: Response) -> None:
-        if not self._closing:
-            self._answered(answer, body)
-            if self._inbox or self._read_paused:
-                self._pump()
+        if answer not in self._answers:
+            self.broker.release(answer.size)  # nobody is there any more
+            return
+        self._answered(answer, body)
+        if self._inbox or self._read_paused:
+            self._pump()
 
     def _finished(self, api: Api, answer: _Answer, task: asyncio.Future[Any]) -> None:
         if task.cancelled() or self._closing:
@@ -248,10 +322,12 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._answered(answer, task.result())
         self._pump()
+        if self.login is not None:
+            self._read_on()  # what came behind a step of the login had to wait for it
 
     # ---- answers -------------------------------------------------------------------------------
 
-    def _answered(self, answer: _Answer, body: Response | None) -> None:
+    def _answered(self, answer: _Answer, body: Response) -> None:
         answer.done, answer.body = True, body
         while self._answers and self._answers[0].done:
             self._send(self._answers.popleft())
@@ -259,9 +335,14 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, answer: _Answer) -> None:
         self._taken -= answer.size
         self.broker.release(answer.size)
-        if answer.body is None or self._closing or self._transport is None:
+        if answer.body is NO_ANSWER or self._closing or self._transport is None:
+            if self.close_after_answer:
+                self.close()
             return
         header = answer.header
+        if header.api_key == TOKEN.key:
+            self._transport.write(_SIZE.pack(len(answer.body["token"])) + answer.body["token"])
+            return
         chunks = wire.encode(
             header.api_key, max(header.api_version, 0), header.correlation_id, answer.body
         )
@@ -269,6 +350,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(chunks[0])
         else:
             self._transport.writelines(chunks)
+        if self.close_after_answer:
+            self.close()
 
 
 def _hint(data: memoryview) -> str:

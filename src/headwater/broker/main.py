@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(
     data: Path | str,
-    listen: str = "127.0.0.1:9092",
+    listen: str | None = None,
     advertise: str | None = None,
     durability: str | None = None,
     settings: Mapping[str, object] | None = None,
@@ -56,6 +56,7 @@ async def _serve(broker: Broker) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, broker.doors.reload)  # read the certificates again
     try:
         async with broker:
             print(f"headwater: ready at {broker.bootstrap}, data in {broker.data}", flush=True)

@@ -3,11 +3,11 @@
 Every file in `api/` builds one `Api`; `ApiVersions` answers from this registry and the connection
 refuses what is not in it. A handler is a plain function
 
-    handle(broker, request, context) -> dict | Later | Awaitable[dict] | None
+    handle(broker, request, context) -> dict | Later | Awaitable[dict]
 
-`request` is kio's entity of the version that the client chose, the dict is the response (see `wire`),
-None means that the protocol wants no answer (Produce with acks=0). A handler that can answer at once
-returns a dict: no task is made for it. One that has to wait returns a `Later`, or is a coroutine.
+`request` is kio's entity of the version that the client chose, the dict is the response (see `wire`).
+A handler that can answer at once returns a dict: no task is made for it. One that has to wait returns a
+`Later`, or is a coroutine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from headwater.broker.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 Response = Mapping[str, Any]
-Handler = Callable[["Broker", Any, "Context"], "Response | Later | Awaitable[Response] | None"]
+Handler = Callable[["Broker", Any, "Context"], "Response | Later | Awaitable[Response]"]
+NO_ANSWER: Response = MappingProxyType({})
+"""What a handler gives when the protocol wants no answer (Produce with acks=0)."""
 
 
 class Later:
@@ -64,6 +69,18 @@ class Context:
     client_host: str
     connection: Any = None
     """Identity of the connection, for what must end with it."""
+
+    @property
+    def principal(self) -> str:
+        """Who asks: `User:NAME`."""
+        return ANONYMOUS if self.connection is None else str(self.connection.principal)
+
+    def address(self, broker: Broker) -> tuple[str, int]:
+        """Where this client is told to connect: the listener that it came through."""
+        if self.connection is None:
+            return broker.host, broker.port
+        found: tuple[str, int] = self.connection.listener.address
+        return found
 
 
 @dataclass(frozen=True, slots=True)

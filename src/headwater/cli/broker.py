@@ -27,7 +27,8 @@ def broker(
         None,
         "--listen",
         metavar="HOST:PORT",
-        help=f"Address to listen on, port 0 for a free one. Default: listeners, else {LISTEN}.",
+        help="Address of a plain listener, port 0 for a free one. "
+        f"Default: listeners, else {LISTEN}.",
     ),
     advertise: str | None = typer.Option(
         None,
@@ -55,6 +56,11 @@ def broker(
         metavar="FILE",
         help="Settings from a file of name=value lines; --set wins over it.",
     ),
+    insecure: bool = typer.Option(
+        False,
+        "--insecure",
+        help="Allow an address other than loopback where clients need not say who they are.",
+    ),
     log_level: str = typer.Option(
         "info",
         "--log-level",
@@ -77,6 +83,7 @@ def broker(
         assignments=tuple(assignments),
         config=config,
         log_level=log_level,
+        insecure=insecure,
     )
     if (wrong := complaint(meant)) is not None:
         option, sentence = wrong

@@ -29,6 +29,7 @@ class BrokerWords(NamedTuple):
     assignments: tuple[str, ...] = ()
     config: str | None = None
     log_level: str = "info"
+    insecure: bool = False
 
 
 _OPTIONS = {
@@ -46,8 +47,12 @@ def understand(words: list[str]) -> BrokerWords | None:
     """The words' meaning, or None where there is anything to explain to the user."""
     given: dict[str, str] = {}
     assignments: list[str] = []
+    insecure = False
     rest = iter(words)
     for word in rest:
+        if word == "--insecure":
+            insecure = True
+            continue
         option, equals, value = word.partition("=")
         if option not in _OPTIONS:
             return None
@@ -59,7 +64,7 @@ def understand(words: list[str]) -> BrokerWords | None:
             assignments.append(value)
         else:
             given[_OPTIONS[option]] = value
-    meant = BrokerWords(**given, assignments=tuple(assignments))
+    meant = BrokerWords(**given, assignments=tuple(assignments), insecure=insecure)
     return meant if complaint(meant) is None else None
 
 
@@ -93,6 +98,8 @@ def start(meant: BrokerWords) -> int:
     """Read the settings and run the broker until it is told to stop; returns the exit code."""
     settings = read_settings(Path(meant.config)) if meant.config is not None else {}
     settings.update(parse_assignments(meant.assignments))
+    if meant.insecure:
+        settings["headwater.insecure"] = "true"
     where = places(
         settings,
         data=meant.data,

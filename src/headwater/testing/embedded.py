@@ -29,7 +29,7 @@ def broker(
     data: Path | str | None = None,
     settings: dict[str, object] | None = None,
     *,
-    listen: str = "127.0.0.1:0",
+    listen: str | None = "127.0.0.1:0",
     durability: str | None = None,
     clock: Clock | None = None,
 ) -> Iterator[Broker]:

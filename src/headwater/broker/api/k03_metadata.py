@@ -35,12 +35,13 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
         create = getattr(request, "allow_auto_topic_creation", True)
         topics = [await _named(broker, item, create, operations) for item in asked or ()]
     cluster = getattr(request, "include_cluster_authorized_operations", False)
+    host, port = context.address(broker)
     return {
         "brokers": [
             {
                 "node_id": broker.node_id,
-                "host": broker.host,
-                "port": broker.port,
+                "host": host,
+                "port": port,
                 "rack": broker.settings.get("broker.rack"),
             }
         ],

@@ -41,12 +41,13 @@ def _coordinator(broker: Broker, key: str, key_type: int, context: Context) -> d
             "host": "",
             "port": -1,
         }
+    host, port = context.address(broker)
     return {
         "error_code": ErrorCode.none,
         "error_message": "NONE" if context.api_version < 4 else "",
         "node_id": broker.node_id,
-        "host": broker.host,
-        "port": broker.port,
+        "host": host,
+        "port": port,
     }
 
 

@@ -27,6 +27,7 @@ def describe_cluster(broker: Broker, request: Any, context: Context) -> Response
             )
         return {"error_code": code, "error_message": sentence, "endpoint_type": BROKERS}
     operations = request.include_cluster_authorized_operations
+    host, port = context.address(broker)
     return {
         "endpoint_type": BROKERS,
         "cluster_id": broker.cluster_id,
@@ -34,8 +35,8 @@ def describe_cluster(broker: Broker, request: Any, context: Context) -> Response
         "brokers": [
             {
                 "broker_id": broker.node_id,
-                "host": broker.host,
-                "port": broker.port,
+                "host": host,
+                "port": port,
                 "rack": broker.settings.get("broker.rack"),
             }
         ],

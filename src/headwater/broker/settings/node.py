@@ -46,6 +46,12 @@ NETWORK = (
         "Addresses that clients are told to use, where they differ from listeners.",
     ),
     Definition(
+        "listener.security.protocol.map",
+        Kind.STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "Security protocol of each listener name: NAME:PROTOCOL, ….",
+    ),
+    Definition(
         "socket.request.max.bytes",
         Kind.INT,
         100 * 1024**2,
@@ -218,13 +224,6 @@ ACCEPTED = (
     ),
     _ignored(
         "inter.broker.listener.name", Kind.STRING, None, "There is no other broker.", "read-only"
-    ),
-    _ignored(
-        "listener.security.protocol.map",
-        Kind.STRING,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Security of each listener name.",
-        "read-only",
     ),
     _ignored("num.network.threads", Kind.INT, 3, "One event loop does it.", CLUSTER_WIDE),
     _ignored("num.io.threads", Kind.INT, 8, "One event loop does it.", CLUSTER_WIDE),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headwater.broker.settings import coordinators, group_types, limits, logs, node
+from headwater.broker.settings import coordinators, group_types, limits, logs, node, security
 from headwater.broker.settings.definitions import Definition, Kind, render
 from headwater.broker.settings.group import GROUP
 from headwater.broker.settings.subscription import SUBSCRIPTION
@@ -99,7 +99,10 @@ _BROKER_TABLES = (
     ("Share groups", group_types.SHARE_GROUPS),
     ("Quotas", limits.QUOTAS),
     ("Client metrics", limits.CLIENT_METRICS),
-    ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED)),
+    ("Who may do what", security.ACCESS),
+    ("SASL", security.SASL),
+    ("TLS", security.TLS),
+    ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED, *security.ACCEPTED)),
 )
 
 

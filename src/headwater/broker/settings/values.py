@@ -24,6 +24,7 @@ from headwater.broker.settings.group_types import CONSUMER_GROUPS, ORDERED, SHAR
 from headwater.broker.settings.limits import LIMITS
 from headwater.broker.settings.logs import LOGS
 from headwater.broker.settings.node import NODE
+from headwater.broker.settings.security import JAAS, PER_LISTENER, PREFIX, SECURITY
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 BROKER: dict[str, Definition] = by_name(
-    (NODE, LOGS, COORDINATORS, CONSUMER_GROUPS, SHARE_GROUPS, LIMITS)
+    (NODE, LOGS, COORDINATORS, CONSUMER_GROUPS, SHARE_GROUPS, LIMITS, SECURITY)
 )
 """Every setting of the broker by name."""
 
@@ -87,7 +88,9 @@ class Settings:
 
     def __init__(self, given: Mapping[str, object] | None = None) -> None:
         """`given` is what the user wrote, by name: text, or a value of the right type."""
-        self._static = _parse_all(given or {})
+        given = given or {}
+        self._per_listener = _parse_listeners({k: v for k, v in given.items() if _prefixed(k)})
+        self._static = _parse_all({k: v for k, v in given.items() if not _prefixed(k)})
         self._dynamic: dict[str, dict[str, Any]] = {}
         self._groups: dict[str, dict[str, Any]] = {}
         self._listeners: dict[str, list[Callable[[Any], None]]] = {}
@@ -125,6 +128,10 @@ class Settings:
             self._groups[group_id] = own
         else:
             self._groups.pop(group_id, None)
+
+    def of_listener(self, listener: str) -> Mapping[str, Any]:
+        """What `listener.name.LISTENER.…` says, by the rest of the name."""
+        return self._per_listener.get(listener.upper(), {})
 
     def source(self, name: str) -> Source:
         """Which layer the value in force comes from."""
@@ -210,6 +217,30 @@ def _parse_all(given: Mapping[str, object]) -> dict[str, Any]:
     if problems:
         raise SettingError(problems)
     return values
+
+
+def _prefixed(name: str) -> bool:
+    return name.startswith(PREFIX)
+
+
+def _parse_listeners(given: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for full, written in given.items():
+        listener, _, name = full.removeprefix(PREFIX).partition(".")
+        definition = JAAS if name.lower() == JAAS.name else PER_LISTENER.get(name)
+        if definition is None:
+            problems.append(f"Unknown setting {full}: a listener has no {name} of its own.")
+            continue
+        try:
+            value = parse(definition, render(written) or "")
+        except BadValue as error:
+            problems.append(f"{error}.")
+            continue
+        found.setdefault(listener.upper(), {})[definition.name] = value
+    if problems:
+        raise SettingError(problems)
+    return found
 
 
 def _one_identity(values: dict[str, Any]) -> list[str]:

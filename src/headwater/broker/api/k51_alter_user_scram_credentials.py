@@ -1,0 +1,88 @@
+"""AlterUserScramCredentials (key 51), version 0: give users credentials, or take them away; KIP-554.
+
+The client salts the password; what arrives here is turned into the two keys that are kept, and is not
+kept itself. Done when the catalogue's record is durable. Each user succeeds or fails for itself; one
+that is named twice for the same mechanism fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.security import scram
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+Refused = tuple[ErrorCode, str]
+
+
+async def alter_user_scram_credentials(broker: Broker, request: Any, context: Context) -> Response:
+    changes = [*request.deletions, *request.upsertions]
+    refused = _refused(broker, request, changes)
+    done = set()
+    for change in changes:
+        if change.name in refused:
+            continue
+        mechanism = scram.BY_CODE[change.mechanism]
+        if change in request.deletions:
+            await broker.credentials.remove(mechanism, change.name)
+        else:
+            kept = scram.credential(
+                mechanism, change.salted_password, change.salt, change.iterations
+            )
+            await broker.credentials.put(mechanism, change.name, kept)
+        done.add(change.name)
+    rows = [{"user": name, "error_code": ErrorCode.none, "error_message": None} for name in done]
+    for name, (code, sentence) in refused.items():
+        rows.append({"user": name, "error_code": code, "error_message": sentence})
+    return {"results": rows}
+
+
+def _refused(broker: Broker, request: Any, changes: list[Any]) -> dict[str, Refused]:
+    refused: dict[str, Refused] = {}
+    counts = Counter((change.name, change.mechanism) for change in changes)
+    for (name, _), count in counts.items():
+        if count > 1:
+            refused[name] = (
+                ErrorCode.duplicate_resource,
+                "A user credential cannot be altered twice in the same request",
+            )
+    for change in changes:
+        problem = _problem(change)
+        if problem is not None:
+            refused.setdefault(change.name, problem)
+    users = broker.credentials.users()
+    for change in request.deletions:
+        if change.name not in refused:
+            if scram.BY_CODE[change.mechanism].name not in users.get(change.name, {}):
+                refused[change.name] = (
+                    ErrorCode.resource_not_found,
+                    "Attempt to delete a user credential that does not exist",
+                )
+    return refused
+
+
+def _problem(change: Any) -> Refused | None:
+    unacceptable = ErrorCode.unacceptable_credential
+    if not change.name:
+        return unacceptable, "Username must not be empty"
+    if change.mechanism not in scram.BY_CODE:
+        return ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism"
+    iterations = getattr(change, "iterations", None)
+    if iterations is None:
+        return None
+    if iterations < scram.ITERATIONS_MIN:
+        return unacceptable, "Too few iterations"
+    if iterations > scram.ITERATIONS_MAX:
+        return unacceptable, "Too many iterations"
+    if not change.salt or not change.salted_password:
+        return unacceptable, "Salt and salted password must not be empty"
+    return None
+
+
+API = Api(51, "AlterUserScramCredentials", (0, 0), alter_user_scram_credentials)

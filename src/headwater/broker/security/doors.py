@@ -1,0 +1,134 @@
+"""The listeners, opened: their sockets, certificates and login policies. The broker owns one `Doors`.
+
+Everything that can be wrong with the settings is found in the constructor, before the broker reads its
+logs. Addresses are taken and judged before anybody is let in. New certificates need new servers on the
+same sockets, so that no client finds the address closed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from headwater.broker.security import tls
+from headwater.broker.security.credentials import jaas_users
+from headwater.broker.security.listeners import (
+    BadListener,
+    Listener,
+    bind,
+    check_exposure,
+    option,
+    release,
+)
+from headwater.broker.security.login import Policy
+from headwater.broker.security.principal import BadRule, PrincipalRules
+from headwater.broker.settings import Settings
+
+logger = logging.getLogger("headwater.security")
+
+BACKLOG_MIN = 1024
+"""One loop is busy for longer than an acceptor thread would be: queue more for it."""
+
+Factory = Callable[[Listener], asyncio.BaseProtocol]
+_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+
+
+class Doors:
+    """Where clients come in."""
+
+    def __init__(self, listeners: list[Listener], settings: Settings) -> None:
+        """Raises `BadListener`."""
+        self.listeners = listeners
+        self._settings = settings
+        self._servers: list[asyncio.Server] = []
+        self._contexts: dict[str, ssl.SSLContext] = {}
+        self._factory: Factory | None = None
+        for listener in listeners:
+            if listener.logs_in:
+                listener.policy = self._policy(listener)
+            if listener.encrypted:
+                listener.rules = self._rules(listener)
+        self._contexts = self._read_certificates()
+
+    def _policy(self, listener: Listener) -> Policy:
+        mechanisms = option(self._settings, listener, "sasl.enabled.mechanisms")
+        if not mechanisms:
+            raise BadListener(
+                f"nobody could log in at {listener.name}: sasl.enabled.mechanisms is empty",
+                hint="use SCRAM-SHA-256,SCRAM-SHA-512",
+            )
+        line = self._settings.of_listener(listener.name).get("plain.sasl.jaas.config") or ""
+        session_ms = option(self._settings, listener, "connections.max.reauth.ms")
+        return Policy(tuple(mechanisms), max(session_ms, 0), jaas_users(line))
+
+    def _rules(self, listener: Listener) -> PrincipalRules:
+        try:
+            return PrincipalRules(option(self._settings, listener, "ssl.principal.mapping.rules"))
+        except BadRule as error:
+            raise BadListener(str(error), hint="write RULE:pattern/replacement/") from None
+
+    def _read_certificates(self) -> dict[str, ssl.SSLContext]:
+        found = {}
+        for listener in self.listeners:
+            if listener.encrypted:
+                found[listener.name] = made = tls.context(self._settings, listener)
+                listener.demands_certificate = made.verify_mode is ssl.CERT_REQUIRED
+        return found
+
+    async def open(self, factory: Factory) -> None:
+        """Take the addresses and let clients in. Raises `BadListener`."""
+        self._factory = factory
+        try:
+            for listener in self.listeners:
+                bind(listener)
+            check_exposure(self.listeners, self._settings.get("headwater.insecure"))
+            await self._serve()
+        except BaseException:
+            self.close()
+            raise
+        for name in _FILES:
+            self._settings.on_change(name, lambda _: self.reload())
+
+    async def _serve(self) -> None:
+        for listener in self.listeners:
+            for each in listener.sockets:
+                self._servers.append(await self._server(listener, each.dup()))
+
+    async def _server(self, listener: Listener, sock: socket.socket) -> asyncio.Server:
+        factory = self._factory
+        assert factory is not None
+        context = self._contexts.get(listener.name)
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(
+            lambda: factory(listener),
+            sock=sock,
+            ssl=context,
+            ssl_handshake_timeout=tls.HANDSHAKE_SECONDS if context else None,
+            backlog=max(self._settings.get("socket.listen.backlog.size"), BACKLOG_MIN),
+        )
+
+    def reload(self) -> None:
+        """Read the certificates again (SIGHUP, or a file's name was changed), for new connections."""
+        try:
+            self._contexts = self._read_certificates()
+        except BadListener as error:
+            logger.error("the old certificates stay in use: %s", error)
+            return
+        self._reloading = asyncio.ensure_future(self._serve_again())
+
+    async def _serve_again(self) -> None:
+        before, self._servers = self._servers, []
+        await self._serve()
+        for server in before:
+            server.close()
+        logger.info("certificates were read again")
+
+    def close(self) -> None:
+        """Let nobody in any more; those who are inside stay."""
+        for server in self._servers:
+            server.close()
+        for listener in self.listeners:
+            release(listener)
