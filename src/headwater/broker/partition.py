@@ -18,7 +18,6 @@ from typing import Protocol
 
 from headwater.broker.disk import DiskThreads
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
-from headwater.log.recovery import open_partition
 from headwater.record.batch import BatchHeader
 from headwater.record.varint import Buffer
 
@@ -43,6 +42,8 @@ class Partition:
         "_committing",
         "_disk",
         "_failed",
+        "_must_reopen",
+        "_reopen",
         "_reported",
         "_settled",
         "_waiting",
@@ -55,7 +56,14 @@ class Partition:
         "watchers",
     )
 
-    def __init__(self, topic: str, number: int, log: PartitionLog, disk: DiskThreads) -> None:
+    def __init__(
+        self,
+        topic: str,
+        number: int,
+        log: PartitionLog,
+        disk: DiskThreads,
+        reopen: Callable[[str, int], PartitionLog],
+    ) -> None:
         self.topic = topic
         self.number = number
         self.log = log
@@ -67,6 +75,8 @@ class Partition:
         self.compaction_failed = 0
         """Not to be compacted again before this time."""
         self._disk = disk
+        self._reopen = reopen
+        self._must_reopen = False
         self._committing = False
         self._settled: asyncio.Future[None] | None = None
         self._waiting: deque[tuple[int, Done]] = deque()
@@ -81,11 +91,24 @@ class Partition:
     def append(self, data: Buffer, header: BatchHeader, now_ms: int) -> int:
         """Stage a batch and see that it gets to disk; returns its first offset."""
         if self._failed is not None:
-            raise StorageFailed(f"{self.topic}-{self.number}: {self._failed}")
-        offset = self.log.stage(data, header, now_ms)
+            self._try_again()
+        log = self.log
+        offset = log.stage(data, header, now_ms)
         if not self._committing:
             self._commit()
+            if self.log is not log or self._failed is not None:  # written at once, and refused
+                raise StorageFailed(f"{self.topic}-{self.number}: the disk refused the write")
         return offset
+
+    def _try_again(self) -> None:
+        """After a write that failed (but not after a sync that did) the disk may have room again."""
+        if not self._must_reopen:
+            raise StorageFailed(f"{self.topic}-{self.number}: {self._failed}")
+        try:
+            self.log = self._reopen(self.topic, self.number)
+        except OSError as error:
+            raise StorageFailed(f"{self.topic}-{self.number}: {error}") from error
+        self._failed, self._must_reopen = None, False
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment, so that the one before can be removed or compacted."""
@@ -130,6 +153,10 @@ class Partition:
                 self._write_failed(error)
                 return
             self._finish(commit)
+        self._idle()
+
+    def _idle(self) -> None:
+        """Nothing is on its way to the disk."""
         self._committing = False
         if self._settled is not None:
             self._settled.set_result(None)
@@ -165,39 +192,28 @@ class Partition:
         )
         failure = StorageFailed(str(error))
         waiting, self._waiting = self._waiting, deque()
-        try:
-            if isinstance(error, SyncFailed):
-                raise error
-            self._open_again()
-        except (OSError, SyncFailed) as worse:
-            self._failed = worse
+        if isinstance(error, SyncFailed):
+            self._failed, self.log.fenced = error, True
             logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
+        else:
+            try:
+                self.log = self._reopen(self.topic, self.number)
+            except OSError as worse:
+                self._failed, self._must_reopen = worse, True
         for _, done in waiting:
             done(failure)
-        self._commit()
-
-    def _open_again(self) -> None:
-        """Go back to what is durable, as the disk has it."""
-        log = self.log
-        log.abandon()
-        self.log, _ = open_partition(
-            log.files,
-            log.directory,
-            log.config,
-            0,
-            recovery_point=log.durable_offset,
-            start_offset=log.start_offset,
-            cut_at=log.durable_offset,
-        )
-        self.log.cleaned_offset = log.cleaned_offset
+        if self._failed is None:
+            self._commit()
+        else:
+            self._idle()
 
     async def reopen(self) -> None:
         """Read the log's folder anew: a change of its files failed half-way."""
         await self.settle()
         try:
-            self._open_again()
+            self.log = self._reopen(self.topic, self.number)
         except OSError as error:
-            self._failed = error
+            self._failed, self._must_reopen = error, True
 
     async def when_unread(self) -> None:
         """Return once no other thread reads this log."""

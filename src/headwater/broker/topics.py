@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
@@ -45,6 +46,16 @@ def check_name(name: str) -> None:
             f"Topic name is invalid: {name[:300]!r} is not made of at most 249 ASCII letters, "
             f"digits, '.', '_' and '-'",
         )
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except (StorageFailed, OSError) as error:
+        raise TopicError(
+            ErrorCode.kafka_storage_error, f"the disk refused the change: {error}"
+        ) from error
 
 
 class Topics:
@@ -86,7 +97,9 @@ class Topics:
     def _adopt(self, topic: Topic, first: int) -> None:
         for number in range(first, topic.partitions):
             log = self._store.logs[topic.name, number]
-            self.partitions[topic.name, number] = Partition(topic.name, number, log, self._disk)
+            self.partitions[topic.name, number] = Partition(
+                topic.name, number, log, self._disk, self._store.reopen_log
+            )
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """The topic that would be made. Raises TopicError."""
@@ -120,8 +133,13 @@ class Topics:
         """Make a topic; done when it survives a crash and can be used."""
         async with self._catalogue.changing:
             topic = self.check_new(name, partitions, configs)
-            await self._catalogue.put_topic(topic)
-            await self._run(self._open, topic, 0)
+            with _storage_errors():
+                await self._catalogue.put_topic(topic)
+                try:
+                    await self._run(self._open, topic, 0)
+                except OSError:
+                    await self._catalogue.remove_topic(name)
+                    raise
             self._adopt(topic, 0)
             return topic
 
@@ -131,8 +149,9 @@ class Topics:
             topic = self._catalogue.topics[name]
             first = topic.partitions
             grown = replace(topic, partitions=partitions)
-            await self._catalogue.put_topic(grown)
-            await self._run(self._open, grown, first)
+            with _storage_errors():
+                await self._run(self._open, grown, first)
+                await self._catalogue.put_topic(grown)
             self._adopt(grown, first)
 
     async def delete(self, name: str) -> None:
@@ -143,9 +162,12 @@ class Topics:
                 raise TopicError(
                     ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist."
                 )
-            await self._catalogue.remove_topic(name)
+            with _storage_errors():
+                await self._catalogue.remove_topic(name)
             for number in range(topic.partitions):
-                partition = self.partitions.pop((name, number))
+                partition = self.partitions.pop((name, number), None)
+                if partition is None:
+                    continue
                 partition.refuse(StorageFailed("the topic was deleted"))
                 await partition.settle()
                 await self._run(self._store.remove_log, name, number)

@@ -227,7 +227,10 @@ def _last_of_producers(log: PartitionLog, end_offset: int) -> dict[int, LastOfPr
     """Only those whose last batch may be below `end_offset`; the others need no protection."""
     found: dict[int, LastOfProducer] = {}
     for number, producer in log.producers.by_id.items():
-        offset = producer.stored[-1].last_offset if producer.stored else -1
+        durable = [batch for batch in producer.stored if batch.last_offset < log.durable_offset]
+        if producer.stored and not durable:
+            continue  # only staged ones are remembered: what the log has of it is kept
+        offset = durable[-1].last_offset if durable else -1
         if offset < end_offset:
             found[number] = LastOfProducer(offset, producer.epoch)
     return found

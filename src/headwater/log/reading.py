@@ -60,6 +60,10 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
         if isinstance(found, tuple):
             return found
         start, follows = found, None
+    if wanted.offset < segment.next_offset and wanted.end == segment.size:
+        # A segment ends with a batch that reaches to the next one, compacted or not. Where it does
+        # not, either records are missing since a start that has reported them, or this is damage.
+        segment.check_last()
     return b"", False
 
 

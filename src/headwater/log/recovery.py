@@ -204,7 +204,18 @@ class _Recovery:
                     segment.next_offset = max(segment.next_offset, self._recovery_point)
                     return segment.size
                 position = beyond[0]
+        if segment.size and segment.next_offset < self._recovery_point:
+            self._look_at_end(segment)
         return position
+
+    def _look_at_end(self, segment: Segment) -> None:
+        """The segment ends too early: cut off, or does its last batch lie about its offsets?"""
+        try:
+            segment.check_last()
+        except CorruptSegment as error:
+            logger.error("%s", error)
+            self._report.damaged = True
+            segment.next_offset = self._recovery_point
 
     def _walk_tail(self, segment: Segment, tail: int, following: Segment | None) -> int | None:
         """Check every batch from `tail` on; cut at the first that is not whole or does not follow."""

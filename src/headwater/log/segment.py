@@ -287,6 +287,14 @@ class Segment:
             position += RESYNC_BYTES
         return None
 
+    def check_last(self) -> None:
+        """Raise CorruptSegment unless the last batch is intact: does the segment really end there?"""
+        _, position = self.index.floor_position(self.size - 1)
+        for position, _ in self.headers(position, self.size, checked=False):
+            pass
+        for _ in self.headers(position, self.size, checked=True):
+            pass
+
     def _is_followed(self, position: int, header: BatchHeader, gaps: bool) -> bool:
         end = position + header.size
         follows = self.next_offset

@@ -8,6 +8,7 @@ tells that no recovery is needed. The checkpoint files are described in `checkpo
 from __future__ import annotations
 
 import base64
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import Report, open_partition
+
+logger = logging.getLogger("headwater.log")
 
 CLEAN = ".kafka_cleanshutdown"
 META = "meta.properties"
@@ -125,6 +128,26 @@ class LogStore:
         self.reports[key] = report
         return log
 
+    def reopen_log(self, topic: str, partition: int) -> PartitionLog:
+        """Go back to what is durable, as the disk has it: what was refused must not come back.
+
+        Raises OSError, and leaves the log as it was, without open files.
+        """
+        old = self.logs[topic, partition]
+        old.abandon()
+        log, _ = open_partition(
+            self.files,
+            old.directory,
+            old.config,
+            self.now_ms(),
+            recovery_point=old.durable_offset,
+            start_offset=old.start_offset,
+            cut_at=old.durable_offset,
+        )
+        log.cleaned_offset = old.cleaned_offset
+        self.logs[topic, partition] = log
+        return log
+
     def remove_log(self, topic: str, partition: int) -> None:
         """Delete a partition's folder. May be repeated after a crash."""
         log = self.logs.pop((topic, partition), None)
@@ -198,14 +221,20 @@ class LogStore:
 
     def close(self) -> None:
         """A clean stop: everything flushed, so that the next start need not look."""
-        for log in self.logs.values():
-            log.close()
+        whole = True
+        for key, log in list(self.logs.items()):
+            try:
+                (self.reopen_log(*key) if log.fenced else log).close()
+            except OSError as error:
+                logger.error("%s: not closed cleanly: %s", log.directory, error)
+                whole = False
         self._checkpoint(
             checkpoints.RECOVERY_POINTS,
             {key: log.durable_offset for key, log in self.logs.items()},
         )
         self.checkpoint_starts()
-        self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
+        if whole:
+            self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
         self.unlock()
 
     def unlock(self) -> None:

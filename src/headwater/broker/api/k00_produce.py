@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Topic
-from headwater.broker.registry import Api, Context, Later
+from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.log.append import BatchTooLarge, KeyMissing, TimestampOutOfRange, prepare
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import FencedEpoch, OutOfOrderSequence, ProducerError
@@ -40,12 +40,13 @@ _CODES: dict[type[Exception], ErrorCode] = {
 class _Pending:
     """One Produce request on its way to the disk."""
 
-    __slots__ = ("answer", "later", "missing")
+    __slots__ = ("answer", "is_answered", "later", "missing")
 
     def __init__(self) -> None:
         self.answer: list[dict[str, Any]] = []
         self.missing = 1  # the request itself, until all of it is staged
         self.later = Later()
+        self.is_answered = True
 
     def wait_for(
         self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]
@@ -62,10 +63,11 @@ class _Pending:
     def arrived(self) -> None:
         self.missing -= 1
         if not self.missing:
-            self.later.set({"responses": self.answer})
+            # Also without an answer the end is told: until then the request counts as memory in use.
+            self.later.set({"responses": self.answer} if self.is_answered else NO_ANSWER)
 
 
-def produce(broker: Broker, request: Any, context: Context) -> Later | None:
+def produce(broker: Broker, request: Any, context: Context) -> Later:
     pending = _Pending()
     for asked in request.topic_data:
         topic = _topic(broker, asked)
@@ -80,13 +82,13 @@ def produce(broker: Broker, request: Any, context: Context) -> Later | None:
             }
         )
     if request.acks == 0:
-        _unanswered(pending, context)
-        return None
+        pending.is_answered = False
+        _break_off_on_error(pending, context)
     pending.arrived()
     return pending.later
 
 
-def _unanswered(pending: _Pending, context: Context) -> None:
+def _break_off_on_error(pending: _Pending, context: Context) -> None:
     """With acks=0 a client learns of an error only by losing its connection, as with Kafka."""
     for topic in pending.answer:
         for row in topic["partition_responses"]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def delete_records(broker: Broker, request: Any, context: Context) -> Response:
-    topics = [
+    topics: list[dict[str, Any]] = [
         {
             "name": asked.name,
             "partitions": [_delete(broker, asked.name, part) for part in asked.partitions],
@@ -27,13 +27,22 @@ async def delete_records(broker: Broker, request: Any, context: Context) -> Resp
         for asked in request.topics
     ]
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(broker.executor, broker.store.checkpoint_starts)
+    try:
+        await loop.run_in_executor(broker.executor, broker.store.checkpoint_starts)
+    except OSError:
+        return {"topics": [_not_stored(topic) for topic in topics]}
     for asked in request.topics:
         for part in asked.partitions:
             partition = broker.partition(asked.name, part.partition_index)
             if partition is not None:
                 await broker.housekeeping.retain_partition(partition, broker.clock.now_ms())
     return {"topics": topics}
+
+
+def _not_stored(topic: dict[str, Any]) -> dict[str, Any]:
+    """The new start could not be written down: nobody may rely on it."""
+    code = {"error_code": ErrorCode.kafka_storage_error}
+    return {"name": topic["name"], "partitions": [code | row for row in topic["partitions"]]}
 
 
 def _delete(broker: Broker, topic: str, part: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from headwater.broker.settings.alter import (
     subscription_change,
     topic_change,
 )
+from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -60,6 +61,9 @@ async def alter(
                 await _alter_one(broker, alteration, validate_only)
         except Refusal as refusal:
             code, sentence = refusal.code, str(refusal)
+        except (StorageFailed, OSError) as error:
+            code = ErrorCode.kafka_storage_error
+            sentence = f"the disk refused the change: {error}"
         responses.append(
             {
                 "error_code": code,
@@ -90,18 +94,14 @@ async def _alter_one(broker: Broker, alteration: Alteration, validate_only: bool
         loggers.check_levels(operations)
         if not validate_only:
             loggers.set_levels(operations)
-    else:
-        raise unknown_resource(kind)
-
-
     elif kind == Resource.GROUP:
         await _alter_group(broker, name, plan, validate_only)
     elif kind == Resource.CLIENT_METRICS:
         await _alter_subscription(broker, name, plan, validate_only)
-async def _alter_topic(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
-    if not name:
-        raise Refusal(ErrorCode.invalid_request, "Default topic resources are not allowed.")
-    check_topic_name(name)
+    else:
+        raise unknown_resource(kind)
+
+
 async def _alter_group(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
     if not name:
         raise Refusal(ErrorCode.invalid_request, "Default group resources are not allowed.")
@@ -124,6 +124,10 @@ async def _alter_subscription(broker: Broker, name: str, plan: Plan, validate_on
         await broker.catalogue.set_client_metrics(name, configs)
 
 
+async def _alter_topic(broker: Broker, name: str, plan: Plan, validate_only: bool) -> None:
+    if not name:
+        raise Refusal(ErrorCode.invalid_request, "Default topic resources are not allowed.")
+    check_topic_name(name)
     topic = broker.catalogue.topics.get(name)
     current = topic.configs if topic is not None else {}
     operations = plan(current)
