@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,4 +16,13 @@ def small_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("headwater.log."):
             for constant in small.keys() & vars(module).keys():
                 monkeypatch.setattr(module, constant, small[constant])
-    logging.getLogger("headwater.log").setLevel(logging.CRITICAL)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """A thousand rehearsed disasters need not be reported one by one."""
+    logger = logging.getLogger("headwater")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)

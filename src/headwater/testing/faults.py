@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -45,12 +46,15 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.failures: list[Failure] = []
         self.steps_left: int | None = None
+        self.before_step: Callable[[], None] | None = None
         self.off = False
 
     def next(self, operation: Operation, path: Path) -> OSError | PowerCut | None:
         """Count one operation; what it must raise, if anything."""
         if self.off:
             return PowerCut("the machine is off")
+        if operation != "read" and self.before_step is not None:
+            self.before_step()
         self.counts[operation] += 1
         if operation != "read" and self.steps_left is not None:
             self.steps_left -= 1

@@ -9,6 +9,7 @@ For tests of anything that writes through the file-system seam:
     disk = disk.crash()                      # power cut: unsynced writes lost, torn, reordered
     disk = disk.kill()                       # process killed: all that was written is still there
     disk.stop_after(12)                      # PowerCut in the twelfth step from now
+    disk.before_each_step(look)              # what if it went off here? `look` may take a copy()
     disk.fail("write", errno.ENOSPC)         # the next write; also after=, times=, name="*.log"
     disk.flip_bit(path)                      # the medium rots
     disk.counts["sync"], disk.bytes_read     # what it cost
@@ -100,15 +101,22 @@ class FaultyDisk:
 
     def crash(self, seed: int | None = None) -> FaultyDisk:
         """The disk as a power cut at this moment leaves it. Everything on it is durable."""
-        return self._next(lambda dice: self._root.after_power_cut(dice, self.sector_bytes), seed)
+        found = self._next(lambda dice: self._root.after_power_cut(dice, self.sector_bytes), seed)
+        self._faults.off = True
+        return found
 
     def kill(self, seed: int | None = None) -> FaultyDisk:
         """The disk as the end of this process leaves it: all is there, nothing more is durable."""
+        found = self.copy(seed)
+        self._faults.off = True
+        return found
+
+    def copy(self, seed: int | None = None) -> FaultyDisk:
+        """The same disk once more, with what is durable and what is not; this one goes on."""
         return self._next(lambda _: copy.deepcopy(self._root), seed)
 
     def _next(self, root: Callable[[Random], Directory], seed: int | None) -> FaultyDisk:
         with self._lock:
-            self._faults.off = True
             found = FaultyDisk(sector_bytes=self.sector_bytes)
             found.random = Random(self.random.random() if seed is None else seed)
             found._root = root(found.random)
@@ -117,6 +125,10 @@ class FaultyDisk:
     def stop_after(self, steps: int) -> None:
         """Cut the power in the `steps`-th step from now: it is half done or not done at all."""
         self._faults.steps_left = steps
+
+    def before_each_step(self, look: Callable[[], None] | None) -> None:
+        """Call `look` before every step, in whatever thread takes it; None: no more."""
+        self._faults.before_step = look
 
     def fail(
         self,
