@@ -57,6 +57,7 @@ class Housekeeping:
                     await self._in_disk_thread(broker.store.checkpoint)
                 if self._is_due("release", RELEASE_SECONDS):
                     self._release()
+                    await broker.shares.tidy()
             except OSError as error:
                 logger.error("housekeeping: %s", error)
 

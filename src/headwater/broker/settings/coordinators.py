@@ -12,6 +12,7 @@ from headwater.broker.settings.definitions import (
     Kind,
     at_least,
 )
+from headwater.broker.settings.shares import SHARES
 
 GROUPS = (
     Definition(
@@ -114,4 +115,4 @@ ACCEPTED = (
     _replicas("share.coordinator.state.topic.min.isr", Kind.SHORT),
 )
 
-COORDINATORS = (*GROUPS, *OFFSETS, *PRODUCERS, *ACCEPTED)
+COORDINATORS = (*GROUPS, *OFFSETS, *PRODUCERS, *SHARES, *ACCEPTED)

@@ -1,0 +1,102 @@
+"""ShareFetch (key 78), versions 1–2: records for a member of a share group; KIP-932, KIP-1206, KIP-1222.
+
+Acknowledgements may come along and are settled first, durably. A session remembers which partitions
+the member fetches: epoch 0 begins it, -1 ends it and gives back what the member still holds. Version 2
+adds the strict limit of records (share_acquire_mode 1) and the renewing of locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.shares.acknowledging import Settled, problem, settle
+from headwater.broker.shares.fetching import Row, ShareFetch, Wanted
+from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey, update
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+    from headwater.broker.shares.sessions import Session
+
+STRICT = 1
+
+
+async def share_fetch(broker: Broker, request: Any, context: Context) -> Response:
+    wrong = problem(request, context.api_version)
+    if wrong is not None:
+        return {"error_code": ErrorCode.invalid_request, "error_message": wrong}
+    shares = broker.shares
+    key = SessionKey(request.group_id, request.member_id)
+    try:
+        session = _session(broker, request, key, context)
+    except SessionError as error:
+        return {"error_code": error.code}
+    settling = shares.spawn(settle(shares, key, request.topics))
+    rows: list[Row] = []
+    if request.share_session_epoch != FINAL and not getattr(request, "is_renew_ack", False):
+        rows = await ShareFetch(shares, session, _wanted(request)).run()
+    settled = await asyncio.shield(settling)
+    if request.share_session_epoch == FINAL:
+        shares.end_session(key)
+    return {
+        "acquisition_lock_timeout": shares.settings.group(
+            key.group_id, "share.record.lock.duration.ms"
+        ),
+        "responses": _responses(rows, settled),
+    }
+
+
+def _session(broker: Broker, request: Any, key: SessionKey, context: Context) -> Session:
+    sessions = broker.shares.sessions
+    epoch = request.share_session_epoch
+    if epoch == INITIAL:
+        if any(p.acknowledgement_batches for t in request.topics for p in t.partitions):
+            raise SessionError(ErrorCode.invalid_request)
+        sessions_max = broker.settings.get("group.share.max.share.sessions")
+        session = sessions.begin(key, context.connection, sessions_max)
+    else:
+        session = sessions.resume(key, epoch)
+    if epoch != FINAL:
+        update(
+            session,
+            [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions],
+            [(t.topic_id, p) for t in request.forgotten_topics_data for p in t.partitions],
+        )
+    return session
+
+
+def _wanted(request: Any) -> Wanted:
+    return Wanted(
+        round(request.max_wait.total_seconds() * 1000),
+        request.min_bytes,
+        request.max_bytes,
+        request.max_records,
+        request.batch_size,
+        getattr(request, "share_acquire_mode", 0) == STRICT,
+    )
+
+
+def _responses(rows: list[Row], settled: Settled) -> list[dict[str, Any]]:
+    answers: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        answer = answers.setdefault(row.place, {"partition_index": row.place[1]})
+        answer["error_code"] = row.error
+        answer["records"] = row.records or None
+        answer["acquired_records"] = [
+            {"first_offset": a.first, "last_offset": a.last, "delivery_count": a.deliveries}
+            for a in row.acquired
+        ]
+    for place, (code, message) in settled.items():
+        answer = answers.setdefault(place, {"partition_index": place[1]})
+        answer["acknowledge_error_code"] = code
+        answer["acknowledge_error_message"] = message
+    topics: dict[Any, list[dict[str, Any]]] = {}
+    for (topic_id, _), answer in answers.items():
+        topics.setdefault(topic_id, []).append(answer)
+    return [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in topics.items()]
+
+
+API = Api(78, "ShareFetch", (1, 2), share_fetch)

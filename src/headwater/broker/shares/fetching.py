@@ -1,0 +1,227 @@
+"""One ShareFetch: deliver to a member what there is, or wait for it.
+
+The handler `api.k78_share_fetch` makes one of these for each request. Data is read as whole batches,
+at most a megabyte at a time, and only the batches in which something was acquired are sent. A request
+that finds nothing waits, woken by new records and by records that somebody gave back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.partition import Partition
+from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.records import Key
+from headwater.broker.shares.sessions import Place, Session
+from headwater.broker.shares.state import Acquired, Batch
+from headwater.log.partition import OffsetOutOfRange, StorageFailed
+from headwater.record import batch as batches
+from headwater.record.errors import CorruptBatch
+from headwater.record.varint import Buffer
+
+READ_BYTES_MAX = 1024 * 1024
+
+
+class Wanted(NamedTuple):
+    """The request's limits."""
+
+    wait_ms: int
+    bytes_min: int
+    bytes_max: int
+    records_max: int
+    batch_size: int
+    exactly: bool
+
+
+class Row(NamedTuple):
+    """What one partition has for the member."""
+
+    place: Place
+    error: ErrorCode = ErrorCode.none
+    records: list[Buffer] = []  # noqa: RUF012  (never changed)
+    acquired: Sequence[Acquired] = ()
+
+
+class _Read(NamedTuple):
+    keeper: Keeper
+    offset: int
+    data: bytes
+
+
+class ShareFetch:
+    """One request, from the first look at the logs to its rows."""
+
+    def __init__(self, shares: ShareCoordinator, session: Session, wanted: Wanted) -> None:
+        self._shares = shares
+        self._session = session
+        self._member = session.key.member_id
+        self._wanted = wanted
+        self._more = asyncio.Event()
+        self._watched: list[Partition] = []
+        self._keepers: list[Keeper] = []
+
+    async def run(self) -> list[Row]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._wanted.wait_ms / 1000
+        try:
+            while True:
+                self._more.clear()
+                last = loop.time() >= deadline or self._shares.broker.stopping
+                rows = await self._collect(at_least=0 if last else self._wanted.bytes_min)
+                if rows or last or not self._session.places:
+                    return rows
+                self._watch()
+                await self._pause(deadline - loop.time())
+        finally:
+            self._unwatch()
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._more.wait()
+        except TimeoutError:
+            pass
+
+    # ---- waiting -----------------------------------------------------------------------------------
+
+    def grew(self, size: int) -> None:
+        """A partition has more, or is gone."""
+        self._more.set()
+
+    def _watch(self) -> None:
+        if self._watched or self._keepers:
+            return
+        self._shares.wakers.add(self._more.set)
+        for topic_id, number in self._session.places:
+            topic = self._shares.broker.catalogue.by_id.get(topic_id)
+            partition = topic and self._shares.broker.partition(topic.name, number)
+            if topic and partition:
+                partition.watchers.add(self)
+                self._watched.append(partition)
+                keeper = self._shares.keeper(
+                    Key(self._session.key.group_id, topic_id, number), topic.name
+                )
+                keeper.waiting.add(self._more.set)
+                self._keepers.append(keeper)
+
+    def _unwatch(self) -> None:
+        self._shares.wakers.discard(self._more.set)
+        for partition in self._watched:
+            partition.watchers.discard(self)
+        for keeper in self._keepers:
+            keeper.waiting.discard(self._more.set)
+
+    # ---- collecting --------------------------------------------------------------------------------
+
+    async def _collect(self, at_least: int) -> list[Row]:
+        """Rows of those partitions that have something, or an error."""
+        rows: list[Row] = []
+        reads: list[tuple[Place, _Read]] = []
+        places = self._session.rotate()
+        share = max(self._wanted.bytes_max // max(len(places), 1), 1)
+        for place in places:
+            found = await self._read(place, share)
+            if isinstance(found, ErrorCode):
+                rows.append(Row(place, found))
+            elif found is not None:
+                reads.append((place, found))
+        if not rows and sum(len(read.data) for _, read in reads) < at_least:
+            return []
+        left = self._wanted.records_max
+        for place, read in reads:
+            if left <= 0:
+                break
+            row = await self._deliver(place, read, left, share)
+            if row is not None:
+                rows.append(row)
+                left -= sum(each.last - each.first + 1 for each in row.acquired)
+        return rows
+
+    async def _deliver(self, place: Place, read: _Read, left: int, share: int) -> Row | None:
+        """Acquire from what was read, and read on while there is room."""
+        pieces: list[Buffer] = []
+        taken: list[Acquired] = []
+        bytes_left = share
+        found: _Read | ErrorCode | None = read
+        while isinstance(found, _Read) and left > 0:
+            got, parts = self._acquire(found, left)
+            if not got:
+                break
+            taken += got
+            pieces += parts
+            left -= sum(each.last - each.first + 1 for each in got)
+            bytes_left -= sum(map(len, parts))
+            if bytes_left <= 0:
+                break
+            found = await self._read(place, bytes_left, at_least_one=False)
+        return Row(place, ErrorCode.none, pieces, taken) if taken else None
+
+    def _acquire(self, read: _Read, left: int) -> tuple[list[Acquired], list[Buffer]]:
+        wanted = self._wanted
+        found: list[Batch] = []
+        for position, header in batches.scan(read.data):
+            found.append(Batch(header.base_offset, header.last_offset, position + header.size))
+        taken = read.keeper.acquire(
+            self._member, found, read.offset, left, wanted.batch_size, wanted.exactly
+        )
+        view, begin = memoryview(read.data), 0
+        parts: list[Buffer] = []
+        for batch in found:
+            if any(each.first <= batch.last and each.last >= batch.first for each in taken):
+                parts.append(view[begin : batch.end])
+            begin = batch.end
+        return taken, parts
+
+    async def _read(
+        self, place: Place, size: int, at_least_one: bool = True
+    ) -> _Read | ErrorCode | None:
+        """Bytes from where the group goes on; None: there are none."""
+        topic_id, number = place
+        topic = self._shares.broker.catalogue.by_id.get(topic_id)
+        if topic is None:
+            return ErrorCode.unknown_topic_id
+        partition = self._shares.broker.partition(topic.name, number)
+        if partition is None:
+            return ErrorCode.unknown_topic_or_partition
+        keeper = self._shares.keeper(Key(self._session.key.group_id, topic_id, number), topic.name)
+        try:
+            state = await keeper.open()
+            offset = state.next_offset(keeper.limits())
+            if offset is None or offset >= partition.log.durable_offset:
+                return None
+            data = await self._bytes(partition, offset, min(size, READ_BYTES_MAX), at_least_one)
+        except OffsetOutOfRange:
+            return None  # retention was quicker; the next look begins at the log's start
+        except StorageFailed:
+            return ErrorCode.kafka_storage_error
+        except CorruptBatch as error:
+            partition.report_damage(error)
+            return ErrorCode.corrupt_message
+        return _Read(keeper, offset, data) if data else None
+
+    async def _bytes(
+        self, partition: Partition, offset: int, size: int, at_least_one: bool
+    ) -> bytes:
+        upper = self._upper(partition)
+        log = partition.log
+        data = log.read(offset, size, at_least_one=at_least_one, upper=upper, cached_only=True)
+        if data is None:
+            partition.cold_reads += 1
+            try:
+                data = await self._shares.in_thread(
+                    lambda: log.read(offset, size, at_least_one=at_least_one, upper=upper)
+                )
+            finally:
+                partition.cold_reads -= 1
+        return bytes(data or b"")
+
+    def _upper(self, partition: Partition) -> int | None:
+        level: Any = self._shares.settings.group(
+            self._session.key.group_id, "share.isolation.level"
+        )
+        return partition.log.last_stable_offset() if level == "read_committed" else None

@@ -1,0 +1,271 @@
+"""One share-partition in a running broker: the state machine, joined to its log, clock and readers.
+
+`coordinator` makes one for each partition that a share group reads; ShareFetch acquires here,
+ShareAcknowledge settles here, the clock ends locks here. One event loop owns it. The order is always
+
+    decide (state machine) → dead letter, where one is due, durable → state record durable → effect, answer
+
+so a crash between any two steps leaves a record acknowledged for good, or to be delivered again.
+Giving records back takes effect at once and is only noted in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.partition import Partition
+from headwater.broker.shares import starting
+from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
+from headwater.broker.shares.state import (
+    AckError,
+    Acknowledgement,
+    Acquired,
+    Batch,
+    Change,
+    Limits,
+    Reason,
+    SharePartition,
+)
+from headwater.broker.shares.state_topic import Kept
+from headwater.broker.topics import TopicError
+from headwater.log.partition import StorageFailed
+
+if TYPE_CHECKING:
+    from headwater.broker.shares.coordinator import ShareCoordinator
+
+logger = logging.getLogger("headwater.broker")
+
+
+class Keeper:
+    """The one owner of a share-partition's state."""
+
+    def __init__(self, shares: ShareCoordinator, key: Key, topic: str, kept: Kept) -> None:
+        self.key = key
+        self.topic = topic
+        self.state: SharePartition | None = kept.state
+        self.waiting: set[Callable[[], None]] = set()
+        """Called when there is something to deliver again."""
+        self._shares = shares
+        self._kept = kept
+        self._outstanding: list[Sequence[Change]] = []
+        self._opening = asyncio.Lock()
+
+    # ---- life --------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> Partition | None:
+        return self._shares.broker.partition(self.topic, self.key.partition)
+
+    def limits(self) -> Limits:
+        group = self._shares.settings.group
+        name = self.key.group_id
+        return Limits(
+            group(name, "share.record.lock.duration.ms"),
+            group(name, "share.delivery.count.limit"),
+            group(name, "share.partition.max.record.locks"),
+        )
+
+    async def open(self) -> SharePartition:
+        """The state; a group that comes for the first time begins where its config says."""
+        if self.state is None:
+            async with self._opening:
+                if self.state is None:
+                    await self._begin()
+        assert self.state is not None
+        source = self.source
+        if source is not None and self.state.move_start(source.log.start_offset):
+            self._wake()
+        return self.state
+
+    async def _begin(self) -> None:
+        source = self.source
+        if source is None:
+            raise StorageFailed(f"{self.topic}-{self.key.partition} is gone")
+        reset = self._shares.settings.group(self.key.group_id, "share.auto.offset.reset")
+        start = await self._shares.in_thread(
+            starting.offset_at, reset, source.log, self._shares.clock.now_ms()
+        )
+        await self.reset(start)
+
+    async def reset(self, start: int) -> None:
+        """Begin anew at this offset (-1: where the config will say), durably."""
+        await self._shares.states.ensure()
+        kept = self._kept
+        now_ms = self._shares.clock.now_ms()
+        kept.snapshot_epoch += 1
+        kept.state_epoch += 1
+        kept.created = kept.created or now_ms
+        value = Value(kept.snapshot_epoch, start, (), 0, kept.state_epoch, kept.created, now_ms)
+        self._shares.states.known[self.key] = kept
+        partition, end = self._shares.states.append(self.key, SNAPSHOT, value)
+        await partition.durable(end)
+        kept.start, kept.updates = start, 0
+        self.state = None if start < 0 else SharePartition(start)
+        self._wake()
+
+    # ---- delivering --------------------------------------------------------------------------------
+
+    def acquire(
+        self,
+        member: str,
+        batches: Sequence[Batch],
+        read_from: int,
+        records_max: int,
+        batch_size: int,
+        exactly: bool,
+    ) -> list[Acquired]:
+        assert self.state is not None
+        taken = self.state.acquire(
+            member,
+            batches,
+            self.limits(),
+            self._shares.now(),
+            read_from=read_from,
+            records_max=records_max,
+            batch_size=batch_size,
+            exactly=exactly,
+        )
+        self._arm()
+        return taken
+
+    # ---- settling ----------------------------------------------------------------------------------
+
+    async def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> tuple[ErrorCode, str | None]:
+        """Settle what a member says; done when it is durable."""
+        if self.state is None:
+            return ErrorCode.invalid_record_state, "The record state is invalid."
+        try:
+            changes = self.state.acknowledge(
+                member, acknowledgements, self.limits(), self._shares.now()
+            )
+        except AckError as error:
+            return ErrorCode.invalid_record_state, f"The record state is invalid: {error}."
+        self._arm()
+        return await self._settle(changes)
+
+    async def _settle(self, changes: Sequence[Change]) -> tuple[ErrorCode, str | None]:
+        plain = [change for change in changes if change.reason is Reason.NONE]
+        dead = [change for change in changes if change.reason is not Reason.NONE]
+        try:
+            if plain:
+                await self._write(plain)
+            if dead:
+                await self._bury(dead)
+        except (StorageFailed, TopicError, OSError) as error:
+            logger.error("%s: an acknowledgement could not be written: %s", self, error)
+            return ErrorCode.kafka_storage_error, str(error)
+        return ErrorCode.none, None
+
+    async def _bury(self, dead: Sequence[Change]) -> None:
+        try:
+            await self._shares.dead_letters.put(self.key, self.topic, dead)
+        except BaseException:
+            self._undo(dead)
+            raise
+        await self._write(dead)
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        """Write down, then let it take effect. If it cannot be written, nothing has happened."""
+        try:
+            partition, end = self._append(changes)
+            self._outstanding.append(changes)
+            try:
+                await partition.durable(end)
+            finally:
+                self._outstanding.remove(changes)
+        except BaseException:
+            self._undo(changes)
+            raise
+        assert self.state is not None
+        self.state.commit(changes)
+        self._wake()
+
+    def _undo(self, changes: Iterable[Change]) -> None:
+        if self.state is not None:
+            self.state.undo(changes, self._shares.now() + self.limits().lock_ms)
+            self._arm()
+
+    def _append(self, changes: Sequence[Change]) -> tuple[Partition, int]:
+        assert self.state is not None
+        kept, states = self._kept, self._shares.states
+        kept.updates += 1
+        kept.start = self.state.start
+        if kept.updates >= self._shares.updates_per_snapshot:
+            return self.snapshot(changes)
+        value = Value(kept.snapshot_epoch, self.state.start, changes, self.state.settled_count())
+        return states.append(self.key, UPDATE, value)
+
+    def snapshot(self, changes: Sequence[Change] = ()) -> tuple[Partition, int]:
+        """Write the whole state, as the log will have it once everything under way is there."""
+        kept = self._kept
+        view = SharePartition(kept.start)
+        if self.state is not None:
+            view = SharePartition(self.state.start, self.state.durable())
+            for each in (*self._outstanding, changes):
+                for change in each:
+                    view.restore(change)
+        kept.snapshot_epoch += 1
+        kept.updates = 0
+        now_ms = self._shares.clock.now_ms()
+        value = Value(
+            kept.snapshot_epoch,
+            view.start,
+            view.durable(),
+            view.settled_count(),
+            kept.state_epoch,
+            kept.created,
+            now_ms,
+        )
+        return self._shares.states.append(self.key, SNAPSHOT, value)
+
+    # ---- giving back -------------------------------------------------------------------------------
+
+    def release(self, member: str) -> None:
+        """The member is gone: what it holds is free at once."""
+        if self.state is not None:
+            freed = self.state.release(member)
+            if freed:
+                self._note(freed)
+
+    def expire(self) -> None:
+        """Locks whose time is over."""
+        if self.state is None:
+            return
+        freed, given_up = self.state.expire(self.limits(), self._shares.now())
+        if freed:
+            self._note(freed)
+        if given_up:
+            self._shares.spawn(self._settle(given_up))
+        self._arm()
+
+    def _note(self, freed: Sequence[Change]) -> None:
+        """Nobody waits for this: were it lost, the records would be delivered again all the same."""
+        try:
+            self._append(freed)
+        except StorageFailed as error:
+            logger.warning("%s: a delivery count could not be written: %s", self, error)
+        self._wake()
+
+    # ---- waking ------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline = None if self.state is None else self.state.next_deadline()
+        if deadline is not None:
+            self._shares.wake_at(self, deadline)
+
+    def _wake(self) -> None:
+        for wake in tuple(self.waiting):
+            wake()
+
+    def settled(self) -> int:
+        return 0 if self.state is None else self.state.settled_count()
+
+    def __str__(self) -> str:
+        return f"share group {self.key.group_id}, {self.topic}-{self.key.partition}"

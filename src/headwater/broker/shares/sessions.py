@@ -1,0 +1,109 @@
+"""Share sessions: what each consumer fetches, remembered between its requests (KIP-932).
+
+The ShareFetch and ShareAcknowledge handlers resume a session by group, member and epoch. Epoch 0
+begins one, -1 ends it, and each request in between counts up by one, so that a lost or repeated
+request is noticed. A session ends with its connection; whoever ends it gives the records back. The
+number of sessions is bounded.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+INITIAL, FINAL = 0, -1
+_EPOCH_MAX = 2**31 - 1
+
+Place = tuple[uuid.UUID, int]
+"""A partition, by its topic's id."""
+
+
+class SessionError(Exception):
+    """A request that fits no session."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class Session:
+    """The partitions that one member fetches, in turn."""
+
+    __slots__ = ("connection", "epoch", "key", "places")
+
+    def __init__(self, key: SessionKey, connection: Any) -> None:
+        self.key = key
+        self.connection = connection
+        self.epoch = 1
+        self.places: dict[Place, None] = {}
+
+    def rotate(self) -> list[Place]:
+        """All partitions, beginning with another one each time."""
+        if len(self.places) > 1:
+            first = next(iter(self.places))
+            del self.places[first]
+            self.places[first] = None
+        return list(self.places)
+
+
+class Sessions:
+    """All sessions of the broker."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionKey, Session] = {}
+        self._by_connection: dict[Any, set[SessionKey]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, key: SessionKey, connection: Any, sessions_max: int) -> Session:
+        """A new session, in the place of an old one of the same member. Raises SessionError."""
+        self.end(key)
+        if len(self._sessions) >= sessions_max:
+            raise SessionError(ErrorCode.share_session_limit_reached)
+        session = self._sessions[key] = Session(key, connection)
+        self._by_connection.setdefault(connection, set()).add(key)
+        return session
+
+    def resume(self, key: SessionKey, epoch: int) -> Session:
+        """The session that this request goes on with. Raises SessionError."""
+        session = self._sessions.get(key)
+        if session is None:
+            raise SessionError(ErrorCode.share_session_not_found)
+        if epoch != FINAL:
+            if epoch != session.epoch:
+                raise SessionError(ErrorCode.invalid_share_session_epoch)
+            session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        return session
+
+    def end(self, key: SessionKey) -> bool:
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return False
+        keys = self._by_connection.get(session.connection)
+        if keys is not None:
+            keys.discard(key)
+            if not keys:
+                del self._by_connection[session.connection]
+        return True
+
+    def of_connection(self, connection: Any) -> list[SessionKey]:
+        return list(self._by_connection.get(connection, ()))
+
+    def of_group(self, group_id: str) -> list[SessionKey]:
+        return [key for key in self._sessions if key.group_id == group_id]
+
+
+def update(session: Session, added: Iterable[Place], forgotten: Iterable[Place]) -> None:
+    for place in added:
+        session.places.setdefault(place, None)
+    for place in forgotten:
+        session.places.pop(place, None)

@@ -1,0 +1,185 @@
+"""`__share_group_state`: where the share groups' state lives; memory is only a view of it.
+
+`keeper` appends through `StateTopic`; `coordinator` is given all states at start. A share-partition's
+records always go to the same partition of the topic, by Kafka's rule (Java's hash of
+"group:topic id:partition"). Every so many updates a snapshot is written, which makes what came before
+it superfluous; `prune` then lets the log start later, so that a start reads little.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from headwater.broker.catalogue import Catalogue
+from headwater.broker.offsets_topic import java_hash
+from headwater.broker.partition import Partition
+from headwater.broker.settings import Settings
+from headwater.broker.shares import records
+from headwater.broker.shares.records import SNAPSHOT, UPDATE, BadRecord, Key, Value
+from headwater.broker.shares.state import SharePartition
+from headwater.broker.topics import TopicError, Topics
+from headwater.log.partition import PartitionLog
+from headwater.record import batch as batches
+from headwater.record import records as log_records
+
+NAME = "__share_group_state"
+
+logger = logging.getLogger("headwater.broker")
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the log knows of one share-partition."""
+
+    start: int = -1
+    """-1: the group has not read from the partition yet."""
+    state: SharePartition | None = None
+    snapshot_epoch: int = 0
+    state_epoch: int = 0
+    created: int = 0
+    snapshot_at: int = 0
+    """Offset of the last snapshot: what is before it is superfluous."""
+    updates: int = 0
+    """Since the last snapshot."""
+
+
+@dataclass(slots=True)
+class StateTopic:
+    """Append, replay and prune."""
+
+    topics: Topics
+    catalogue: Catalogue
+    settings: Settings
+    now_ms: Callable[[], int]
+    known: dict[Key, Kept] = field(default_factory=dict)
+
+    # ---- writing -----------------------------------------------------------------------------------
+
+    async def ensure(self) -> None:
+        """Make the topic on first use."""
+        if NAME not in self.catalogue.topics:
+            count = self.settings.get("share.coordinator.state.topic.num.partitions")
+            size = self.settings.get("share.coordinator.state.topic.segment.bytes")
+            configs = {
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+                "segment.bytes": str(size),
+            }
+            try:
+                await self.topics.create(NAME, count, configs)
+            except TopicError:
+                assert NAME in self.catalogue.topics  # somebody else was quicker
+
+    def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
+        """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""
+        partition = self.partition(key)
+        now_ms = self.now_ms()
+        body = None if value is None else records.write_value(kind, value)
+        record = log_records.Record(0, now_ms, records.write_key(kind, key), body)
+        data = log_records.build([record])
+        offset = partition.append(data, batches.read_header(data), now_ms)
+        if kind == SNAPSHOT and value is not None:
+            self.known[key].snapshot_at = offset
+        return partition, offset + 1
+
+    def partition(self, key: Key) -> Partition:
+        count = self.catalogue.topics[NAME].partitions
+        return self.topics.partitions[NAME, java_hash(_coordinator_key(key)) % count]
+
+    # ---- reading -----------------------------------------------------------------------------------
+
+    def replay(self) -> None:
+        """At start: everything that the log tells."""
+        topic = self.catalogue.topics.get(NAME)
+        for number in range(topic.partitions if topic else 0):
+            for offset, key, value in _read_all(self.topics.partitions[NAME, number].log):
+                try:
+                    self._apply(offset, key, value)
+                except BadRecord as error:
+                    logger.error("%s-%d: offset %d is skipped: %s", NAME, number, offset, error)
+
+    def _apply(self, offset: int, key_bytes: bytes, value_bytes: bytes | None) -> None:
+        kind, key = records.read_key(key_bytes)
+        if value_bytes is None:
+            if kind == SNAPSHOT:
+                self.known.pop(key, None)
+            return
+        value = records.read_value(kind, value_bytes)
+        kept = self.known.setdefault(key, Kept())
+        if kind == SNAPSHOT:
+            kept.state_epoch, kept.created = value.state_epoch, value.created
+            kept.snapshot_epoch, kept.snapshot_at, kept.updates = value.snapshot_epoch, offset, 0
+            kept.start = value.start
+            kept.state = None
+            if value.start >= 0:
+                kept.state = SharePartition(value.start, value.batches)
+            return
+        if value.snapshot_epoch < kept.snapshot_epoch:
+            return
+        kept.updates += 1
+        if kept.state is None:
+            if value.start < 0:
+                return
+            kept.state = SharePartition(value.start)
+        kept.state.move_start(value.start)
+        for change in value.batches:
+            kept.state.restore(change)
+        kept.start = kept.state.start
+
+    # ---- keeping it short --------------------------------------------------------------------------
+
+    def stale(self, records_max: int) -> list[Key]:
+        """Share-partitions whose last snapshot lies so far back that the log cannot be pruned."""
+        found: list[Key] = []
+        for key, kept in self.known.items():
+            if self.partition(key).log.next_offset - kept.snapshot_at > records_max:
+                found.append(key)
+        return found
+
+    def prune(self) -> bool:
+        """Let each log start at the first record that is still needed; True if one moved."""
+        topic = self.catalogue.topics.get(NAME)
+        needed: dict[int, int] = {}
+        for key, kept in self.known.items():
+            number = self.partition(key).number
+            needed[number] = min(kept.snapshot_at, needed.get(number, kept.snapshot_at))
+        moved = False
+        for number in range(topic.partitions if topic else 0):
+            log = self.topics.partitions[NAME, number].log
+            first = min(needed.get(number, log.durable_offset), log.durable_offset)
+            if first > log.start_offset:
+                log.delete_before(first)
+                moved = True
+        return moved
+
+
+def _read_all(log: PartitionLog) -> Iterator[tuple[int, bytes, bytes | None]]:
+    offset = log.start_offset
+    while offset < log.durable_offset:
+        data = bytes(log.read(offset, 4 << 20) or b"")
+        before = offset
+        for position, header in batches.scan(data):
+            if not header.is_control:
+                for record in log_records.decode(data, position):
+                    if record.key is not None and record.offset >= offset:
+                        yield record.offset, record.key, record.value
+            offset = header.next_offset
+        if offset == before:
+            return
+
+
+def _coordinator_key(key: Key) -> str:
+    return f"{key.group_id}:{kafka_uuid(key.topic_id)}:{key.partition}"
+
+
+def kafka_uuid(value: uuid.UUID) -> str:
+    """As Kafka writes ids."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+__all__ = ["NAME", "SNAPSHOT", "UPDATE", "Kept", "StateTopic"]
