@@ -32,7 +32,6 @@ from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.shares.coordinator import ShareCoordinator
-from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.topics import Topics
 from headwater.log.config import LogConfig
 from headwater.log.files import Files, FileSystem
@@ -124,8 +123,6 @@ class Broker:
             self.groups.load(self.offsets_topic.replay())
             self.shares = ShareCoordinator(self)
             self.shares.load()
-            self.shares = ShareCoordinator(self)
-            self.shares.load()
             await self._open_doors()
         except BaseException:
             self.store.unlock()
@@ -133,7 +130,6 @@ class Broker:
             self.disk.stop()
             raise
         self.groups.start()
-        self.shares.start()
         self.shares.start()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
@@ -173,7 +169,6 @@ class Broker:
         await self.housekeeping.stop()
         self.groups.stopping()
         self.shares.stopping()
-        self.shares.stopping()
         deadline = self.clock.monotonic() + STOP_SECONDS
         self.sessions.wake_all()
         for connection in tuple(self.connections):
@@ -183,7 +178,6 @@ class Broker:
         for connection in tuple(self.connections):
             connection.close()
         await self.groups.stop()
-        await self.shares.stop()
         await self.shares.stop()
         for partition in self.all_partitions():
             await partition.close()
@@ -219,7 +213,6 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.shares.disconnected(connection)
         self.shares.disconnected(connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
