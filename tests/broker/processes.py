@@ -30,6 +30,11 @@ class BrokerProcess:
         self._errors = errors
 
     @property
+    def errors_path(self) -> Path:
+        """The file of what it logs."""
+        return self._errors
+
+    @property
     def said(self) -> str:
         """What it has logged until now."""
         return self._errors.read_text()

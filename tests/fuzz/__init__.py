@@ -1,0 +1,1 @@
+"""Mutated requests on a real socket, against a real broker process."""
