@@ -21,7 +21,17 @@ from .world import World
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 STEPS = 40
 
-ORDINARY = {"append": 12, "commit": 6, "write": 3, "finish": 2, "roll": 1, "wait": 2, "read": 2}
+ORDINARY = {
+    "append": 12,
+    "commit": 5,
+    "take": 3,
+    "run": 2,
+    "write": 2,
+    "finish": 2,
+    "roll": 1,
+    "wait": 2,
+    "read": 2,
+}
 ORDINARY |= {"retain": 2, "delete": 1, "checkpoint": 1, "retry": 1, "close": 1}
 COMPACTION = ORDINARY | {"compact": 6, "roll": 4, "retain": 1}
 CRASHES = {"cut": 3, "kill": 2, "stop_soon": 3}

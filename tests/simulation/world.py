@@ -59,6 +59,7 @@ class World:
         self.clock = ManualClock()
         self.disk = FaultyDisk(dice.getrandbits(32), sector_bytes=dice.choice((1, 1, 16, 512)))
         self.model = Model()
+        self.taken: Commit | None = None
         self.commit: Commit | None = None
         self.fenced = False
         self.store: LogStore
@@ -71,7 +72,7 @@ class World:
         self.store = LogStore(self.disk, ROOT, self.clock.now_ms)
         self.store.open(1)
         self.log = self.store.open_log(TOPIC, 0, self.config)
-        self.commit = None
+        self.taken = self.commit = None
         self.fenced = False
 
     def restart(self, dice: Random, *, power: bool) -> None:
@@ -139,18 +140,27 @@ class World:
         )
 
     def do_commit(self, dice: Random) -> None:
+        self.do_write(dice)
         self.do_finish(dice)
         self.do_write(dice)
         self.do_finish(dice)
 
     def do_write(self, dice: Random) -> None:
         """Bring everything staged to disk, but do not acknowledge it yet."""
-        if self.fenced or self.commit is not None:
+        self.do_take(dice)
+        self.do_run(dice)
+
+    def do_take(self, dice: Random) -> None:
+        """Gather a commit; what is done before it runs happens while it waits for its thread."""
+        if self.fenced or self.taken is not None or self.commit is not None:
             return
-        commit = self.log.take()
+        self.taken = self.log.take()
+        self.model.taken_end = max(self.model.taken_end, self.model.next_offset)
+
+    def do_run(self, dice: Random) -> None:
+        commit, self.taken = self.taken, None
         if commit is None:
             return
-        self.model.taken_end = max(self.model.taken_end, self.model.next_offset)
         try:
             commit.run()
         except SyncFailed:
@@ -162,6 +172,7 @@ class World:
             self.commit = commit
 
     def do_finish(self, dice: Random) -> None:
+        """The commit has run: acknowledge it."""
         if self.commit is not None:
             self.log.finish(self.commit)
             self.model.durable_end = max(self.model.durable_end, self.commit.end_offset)
@@ -196,7 +207,7 @@ class World:
         self.clock.advance(dice.choice((10, 1_000, 60_000, 200_000)))
 
     def do_retain(self, dice: Random) -> None:
-        if self.fenced or self.commit is not None:
+        if self.fenced:
             return
         log, now = self.log, self.clock.now_ms()
         before, seen = log.start_offset, self.read_all(dice)
@@ -223,7 +234,7 @@ class World:
             assert self.log.size() >= self.config.retention_bytes, "retention deleted too much"
 
     def do_compact(self, dice: Random) -> None:
-        if self.fenced or self.commit is not None:
+        if self.fenced:
             return
         log = self.log
         plan = compaction.plan(log, self.clock.now_ms())
@@ -270,9 +281,9 @@ class World:
 
     def do_close(self, dice: Random) -> None:
         """A clean stop, and a start that must find all of it."""
+        self.do_commit(dice)
         if self.fenced:
             return
-        self.do_finish(dice)
         self.model.taken_end = max(self.model.taken_end, self.model.next_offset)
         self.store.close()
         if CLEAN not in self.disk.list(ROOT):  # the disk refused something: no clean stop
