@@ -127,7 +127,12 @@ def headwater_process(
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     try:
-        until(lambda: _answers(process, port, log), "headwater to answer", timeout=30)
+        try:
+            until(lambda: _answers(process, port), "headwater to answer", timeout=30)
+        except AssertionError as unanswered:
+            said = log.read_text()[-3000:]
+            unanswered.add_note(f"exit code {process.poll()}; headwater said:\n{said}")
+            raise
         yield f"127.0.0.1:{port}", process
         assert process.poll() in (None, 0, -signal.SIGKILL), f"it died:\n{log.read_text()[-3000:]}"
     finally:
@@ -139,8 +144,8 @@ def headwater_process(
             process.wait()
 
 
-def _answers(process: subprocess.Popen[bytes], port: int, log: Path) -> bool:
-    assert process.poll() is None, f"headwater did not start:\n{log.read_text()[-3000:]}"
+def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+    assert process.poll() is None, "headwater ended before it answered"
     try:
         with connected(f"127.0.0.1:{port}") as wire:
             return bool(wire.versions)
