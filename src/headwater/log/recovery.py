@@ -181,15 +181,17 @@ class _Recovery:
         segment.max_timestamp, segment.max_timestamp_offset = segment.times.last()
         segment.first_timestamp = _first_timestamp(segment)
         segment.indexed_at = position
-        tail = self._walk_known(segment, position)
+        tail = self._walk_known(segment, position, following)
         return self._walk_tail(segment, tail, following)
 
-    def _walk_known(self, segment: Segment, position: int) -> int:
+    def _walk_known(self, segment: Segment, position: int, following: Segment | None) -> int:
         """Follow the headers up to the recovery point; returns where the tail begins."""
         while position < segment.size and segment.next_offset < self._recovery_point:
             try:
                 for at, header in segment.headers(position, segment.size, checked=False):
                     if header.base_offset >= self._recovery_point:
+                        if not _is_compacted(segment, at, header, following):
+                            raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
                         return at
                     segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                     position = at + header.size
