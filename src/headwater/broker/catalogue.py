@@ -55,6 +55,8 @@ class Catalogue:
     def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[uuid.UUID, Topic] = {}
+        self.version = 0
+        """Grows whenever a topic comes, changes or goes."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.on_topic_configs: Callable[[Topic], None] = lambda topic: None
         self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
@@ -153,6 +155,7 @@ class Catalogue:
     def _apply(self, key: str, value: Mapping[str, Any] | None) -> None:
         kind, _, name = key.partition("/")
         if kind == "topic":
+            self.version += 1
             known = self.topics.pop(name, None)
             if known is not None:
                 del self.by_id[known.id]

@@ -11,7 +11,7 @@ from headwater.broker.groups.syncing import SyncRequest
 
 from .room import RANGE
 
-SETTINGS: dict[str, int] = {
+SETTINGS: dict[str, Any] = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1_000,
     "group.max.session.timeout.ms": 300_000,
@@ -19,7 +19,20 @@ SETTINGS: dict[str, int] = {
     "offset.metadata.max.bytes": 10,
     "offsets.retention.minutes": 60,
     "offsets.retention.check.interval.ms": 600_000,
+    "group.consumer.session.timeout.ms": 45_000,
+    "group.consumer.heartbeat.interval.ms": 5_000,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.max.size": 100,
+    "group.consumer.assignors": ["uniform", "range"],
+    "group.consumer.migration.policy": "bidirectional",
 }
+
+
+class DeskSettings(dict[str, Any]):
+    """The broker's settings, which every group shares."""
+
+    def group(self, group_id: str, name: str) -> Any:
+        return self[f"group.{name}"]
 
 
 class HandClock:
@@ -62,7 +75,7 @@ class Desk:
         self.clock = HandClock()
         self.store = store or MemoryStore()
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        self.settings = SETTINGS | named
+        self.settings = DeskSettings(SETTINGS | named)
         self.groups = GroupCoordinator(self.settings, self.clock, self.store)
         self.groups.load(self.store.log)
         self.groups.start()

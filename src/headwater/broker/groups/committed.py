@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups import records
-from headwater.broker.groups.core import MOVES, Core, answer, ticket
+from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.journal import Records
 from headwater.broker.groups.offsets import GroupOffsets, Key
@@ -54,7 +54,7 @@ class Committed:
         if group is None or error is not ErrorCode.none:
             return [error] * len(commits)
         turn = core.turn()
-        MOVES[group.type].committed_by(group, turn, committer.member_id)
+        core.moves[group.type].committed_by(group, turn, committer.member_id)
         core.carry_out(group, turn)
         limit = core.settings.get("offset.metadata.max.bytes")
         errors = [_metadata_error(commit.metadata or "", limit) for commit in commits]

@@ -24,7 +24,11 @@ from headwater.broker.clock import Clock
 from headwater.broker.groups import joining, records, restore, syncing
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.committed import Committed
-from headwater.broker.groups.core import MOVES, Core, Settings, ticket
+from headwater.broker.groups.consumer.group import ConsumerGroup
+from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
+from headwater.broker.groups.consumer.service import ConsumerGroups
+from headwater.broker.groups.consumer.subscriptions import Image, NoTopics
+from headwater.broker.groups.core import Core, Settings, ticket
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.joining import JoinRequest
@@ -34,8 +38,15 @@ from headwater.broker.groups.syncing import Identity, SyncRequest
 
 
 class GroupCoordinator:
-    def __init__(self, settings: Settings, clock: Clock, store: Store) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        store: Store,
+        image: Image | None = None,
+    ) -> None:
         self._core = Core(settings, clock, store)
+        self._consumer = ConsumerGroups(self._core, image or NoTopics())
         self.offsets = Committed(self._core)
         self.removal = Removal(self._core, self.offsets)
 
@@ -52,6 +63,8 @@ class GroupCoordinator:
             turn = core.turn()
             if isinstance(group, ClassicGroup):
                 restore.shed_excess(group, turn)
+            elif isinstance(group, ConsumerGroup):
+                self._consumer.start(group)
             core.carry_out(group, turn)
         self.removal.schedule_expiry()
 
@@ -61,7 +74,7 @@ class GroupCoordinator:
         core.deadlines.stop()
         for group in core.groups.values():
             turn = core.turn()
-            MOVES[group.type].stop(group, turn)
+            core.moves[group.type].stop(group, turn)
             core.carry_out(group, turn)
 
     async def stop(self) -> None:
@@ -73,6 +86,10 @@ class GroupCoordinator:
         return asyncio.ensure_future(self.removal.topic_deleted(topic))
 
     # ---- members ---------------------------------------------------------------------------------
+
+    async def consumer_heartbeat(self, group_id: str, beat: Beat) -> Beaten:
+        error = self._refusal(group_id)
+        return Beaten(error) if error else await self._consumer.heartbeat(group_id, beat)
 
     async def join(self, group_id: str, request: JoinRequest) -> Joined:
         core = self._core

@@ -22,9 +22,6 @@ from headwater.broker.groups.group import Group, Moves
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
 
-MOVES: dict[str, Moves] = {ClassicGroup.type: rebalance}
-"""For each type of group, the module that moves it."""
-
 EXPIRY = ""
 """The timer's key for the expiry of offsets: a group without a name has no members, so no timer."""
 
@@ -32,12 +29,16 @@ EXPIRY = ""
 class Settings(Protocol):
     def get(self, name: str) -> Any: ...
 
+    def group(self, group_id: str, name: str) -> Any: ...
+
 
 class Core:
     def __init__(self, settings: Settings, clock: Clock, store: Store) -> None:
         self.settings = settings
         self.clock = clock
         self.groups: dict[str, Group] = {}
+        self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}
+        """For each type of group, what moves it."""
         self.offsets = OffsetView()
         self.journal = Journal(store)
         self.deadlines = Deadlines(clock, self._due)
@@ -94,7 +95,7 @@ class Core:
         group = self.groups.get(key)
         if group is not None:
             turn = self.turn()
-            MOVES[group.type].tick(group, turn)
+            self.moves[group.type].tick(group, turn)
             self.carry_out(group, turn)
 
 

@@ -25,6 +25,9 @@ class Cursor:
         self.at += size
         return self.data[self.at - size : self.at]
 
+    def i8(self) -> int:
+        return int.from_bytes(self.take(1), "big", signed=True)
+
     def i16(self) -> int:
         return int.from_bytes(self.take(2), "big", signed=True)
 

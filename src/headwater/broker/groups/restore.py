@@ -11,6 +11,9 @@ from collections.abc import Iterable
 
 from headwater.broker.groups import records
 from headwater.broker.groups.classic import ClassicGroup
+from headwater.broker.groups.consumer import reading
+from headwater.broker.groups.consumer import records as consumer_records
+from headwater.broker.groups.consumer.replay import Replay
 from headwater.broker.groups.core import Core
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Turn
@@ -26,21 +29,27 @@ Replayed = Iterable[tuple[bytes, bytes | None, int]]
 
 def replay(core: Core, replayed: Replayed) -> None:
     groups: dict[str, records.GroupValue] = {}
+    consumers = Replay()
     skipped = 0
     for key_bytes, value_bytes, _timestamp in replayed:
         try:
-            _apply(core, groups, key_bytes, value_bytes)
+            _apply(core, groups, consumers, key_bytes, value_bytes)
         except BadRecord as error:
             skipped += 1
             log.warning("a record of __consumer_offsets cannot be read: %s", error)
     for group_id, value in groups.items():
         core.groups[group_id] = restored(group_id, value, core.now())
+    core.groups.update(consumers.finished())
     if skipped:
         log.error("%d records of __consumer_offsets were skipped", skipped)
 
 
 def _apply(
-    core: Core, groups: dict[str, records.GroupValue], key_bytes: bytes, value: bytes | None
+    core: Core,
+    groups: dict[str, records.GroupValue],
+    consumers: Replay,
+    key_bytes: bytes,
+    value: bytes | None,
 ) -> None:
     key = records.read_key(key_bytes)
     if isinstance(key, OffsetKey):
@@ -56,6 +65,11 @@ def _apply(
                 core.groups.pop(key.group_id, None)
         else:
             groups[key.group_id] = records.read_group_value(value)
+            consumers.drop(key.group_id)  # the group has changed its type: the newest one counts
+    elif (consumer_key := reading.read_key(key_bytes)) is not None:
+        consumers.apply(consumer_key, value)
+        if consumer_key.kind == consumer_records.GROUP and value is not None:
+            groups.pop(consumer_key.group_id, None)
 
 
 def shed_excess(group: ClassicGroup, turn: Turn) -> None:

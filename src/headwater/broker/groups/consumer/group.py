@@ -1,0 +1,249 @@
+"""A consumer group of the newer protocol as data: members, epochs, targets, owners of partitions.
+
+The moves of this package change it; `service` owns the turn in which that happens. Nothing here
+does I/O or looks at a clock. The group's state follows from its epochs:
+
+    Empty        no members
+    Assigning    the group's epoch is ahead of the target assignment's
+    Reconciling  some member has not reached its target yet
+    Stable       every member has what the target gives it
+
+Invariants: a partition has at most one owner, who holds it as assigned or as still being revoked;
+the epoch of the group is never below that of the target, nor that below a member's; the epochs
+never decrease; an instance id belongs to one member.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.groups.consumer import records
+from headwater.broker.groups.consumer.member import (
+    ConsumerMember,
+    Held,
+    MemberState,
+    Partitions,
+)
+from headwater.broker.groups.consumer.records import RegexValue
+from headwater.broker.groups.subscription import CONSUMER
+
+Owned = tuple[UUID, int]
+
+
+class ConsumerGroup:
+    """State of one group. Attributes are written by this package's moves and by nobody else."""
+
+    type = "consumer"
+    protocol_type: str | None = CONSUMER
+
+    def __init__(self, group_id: str) -> None:
+        self.id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        """Of the subscribed topics as they were when the epoch was last raised."""
+        self.topics_seen: int | None = None
+        """The catalogue's version when the topics were last looked at."""
+        self.target_epoch = 0
+        self.target_timestamp = 0
+        self.target: dict[str, Partitions] = {}
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_ids: dict[str, str] = {}
+        self.regexes: dict[str, RegexValue] = {}
+        """What the members' regular expressions stand for."""
+        self.owners: dict[Owned, str] = {}
+        self.subscribed: frozenset[str] = frozenset()
+        self.dead = False
+        self.empty_since_ms = -1
+        self.assign_at: int | None = None
+        """When an assignment that was put off is to be made."""
+        self.wake_at: int | None = None
+        self.unsaved = False
+        """A record could not be written: the next turn writes the whole group again."""
+        self.stale_keys: set[bytes] = set()
+        """Keys to remove when the group is written as a whole."""
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        if self.dead:
+            return "Dead"
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        reached = all(
+            member.state is MemberState.STABLE and member.epoch == self.target_epoch
+            for member in self.members.values()
+        )
+        return "Stable" if reached else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members and not self.dead
+
+    @property
+    def is_idle(self) -> bool:
+        return self.is_empty
+
+    def subscribes(self, topic: str) -> bool:
+        return topic in self.subscribed
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """All that a member subscribes to, by name and by regular expression."""
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        return member.topic_names | resolved.topics if resolved else member.topic_names
+
+    def subscribe(self) -> None:
+        """Recompute which topics the members subscribe to."""
+        topics = (self.topics_of(member) for member in self.members.values())
+        self.subscribed = frozenset().union(*topics)
+
+    def preferred_assignor(self) -> str | None:
+        """The assignor that most members ask for."""
+        votes = Counter(m.assignor for m in self.members.values() if m.assignor)
+        return votes.most_common(1)[0][0] if votes else None
+
+    def find(self, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
+        """The member who says that it is this one, or why it is not."""
+        if instance_id is not None:
+            holder = self.static_ids.get(instance_id)
+            if holder is None:
+                return ErrorCode.unknown_member_id
+            if holder != member_id:
+                return ErrorCode.fenced_instance_id
+        return self.members.get(member_id) or ErrorCode.unknown_member_id
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Is a partition of its target still owned by somebody else?"""
+        return any(
+            self.owners.get((topic_id, number), member.id) != member.id
+            for topic_id, numbers in self.target.get(member.id, {}).items()
+            for number in numbers
+        )
+
+    @property
+    def all_classic(self) -> bool:
+        return all(member.classic is not None for member in self.members.values())
+
+    # ---- offsets and the group's end -------------------------------------------------------------
+
+    def commit_error(
+        self, member_id: str, instance_id: str | None, generation: int, transactional: bool = False
+    ) -> ErrorCode:
+        """May this caller commit? An older epoch is for `partition_commit_error` to judge."""
+        if self.dead:
+            return ErrorCode.coordinator_not_available
+        if generation < 0 and not self.members:
+            return ErrorCode.none
+        if transactional and generation < 0 and not member_id and instance_id is None:
+            return ErrorCode.none
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.unknown_member_id
+        if generation > member.epoch or (generation < member.epoch and generation <= 0):
+            return _stale(member)
+        return ErrorCode.none
+
+    def partition_commit_error(
+        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+    ) -> ErrorCode:
+        """A commit with an older epoch counts for what the member held then and still holds."""
+        member = self.members.get(member_id)
+        if member is None or generation == member.epoch:
+            return ErrorCode.none
+        for held in (member.assigned, member.revoking):
+            since = held.get(topic_id, {}).get(partition) if topic_id is not None else None
+            if since is not None and since <= generation:
+                return ErrorCode.none
+        return _stale(member)
+
+    def fetch_error(self, member_id: str | None, generation: int) -> ErrorCode:
+        """May this caller read the offsets? Without member id and epoch anybody may."""
+        if member_id is None and generation < 0:
+            return ErrorCode.none
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.unknown_member_id
+        return ErrorCode.none if generation == member.epoch else _stale(member)
+
+    def delete_error(self) -> ErrorCode:
+        if self.dead:
+            return ErrorCode.group_id_not_found
+        return ErrorCode.none if self.is_empty else ErrorCode.non_empty_group
+
+    def offset_delete_error(self) -> ErrorCode:
+        return ErrorCode.group_id_not_found if self.dead else ErrorCode.none
+
+    def offsets_idle_since(self, commit_timestamp: int) -> int | None:
+        """KIP-211 as Kafka reads it for these groups: always since the commit."""
+        return commit_timestamp
+
+    def set_dead(self, dead: bool) -> None:
+        assert not self.members
+        self.dead = dead
+
+    def tombstone_keys(self) -> list[bytes]:
+        return [
+            *self.member_keys(),
+            *(records.key(records.REGEX, self.id, regex) for regex in self.regexes),
+            *self.stale_keys,
+            records.key(records.TARGET, self.id),
+            records.key(records.GROUP, self.id),
+        ]
+
+    def member_keys(self) -> Iterator[bytes]:
+        kinds = (records.CURRENT, records.MEMBER_TARGET, records.MEMBER)
+        for kind in kinds:
+            for member_id in self.members:
+                yield records.key(kind, self.id, member_id)
+
+    # ---- changes ---------------------------------------------------------------------------------
+
+    def wake(self, at: int) -> None:
+        if self.wake_at is None or at < self.wake_at:
+            self.wake_at = at
+
+    def add(self, member: ConsumerMember) -> None:
+        self.members[member.id] = member
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.id
+        self.own(member)
+
+    def remove(self, member: ConsumerMember) -> None:
+        self.disown(member)
+        del self.members[member.id]
+        self.target.pop(member.id, None)
+        if member.instance_id is not None and self.static_ids[member.instance_id] == member.id:
+            del self.static_ids[member.instance_id]
+
+    def disown(self, member: ConsumerMember) -> None:
+        for owned in _all_of(member):
+            if self.owners.get(owned) == member.id:
+                del self.owners[owned]
+
+    def own(self, member: ConsumerMember) -> None:
+        for owned in _all_of(member):
+            assert self.owners.get(owned, member.id) == member.id, f"{owned} has an owner"
+            self.owners[owned] = member.id
+
+    def hold(self, member: ConsumerMember, assigned: Held, revoking: Held) -> None:
+        """Change what a member has; whoever owns is always in step with it."""
+        self.disown(member)
+        member.assigned, member.revoking = assigned, revoking
+        self.own(member)
+
+
+def _all_of(member: ConsumerMember) -> Iterator[Owned]:
+    for held in (member.assigned, member.revoking):
+        for topic_id, partitions in held.items():
+            for number in partitions:
+                yield topic_id, number
+
+
+def _stale(member: ConsumerMember) -> ErrorCode:
+    return ErrorCode.illegal_generation if member.classic else ErrorCode.stale_member_epoch

@@ -1,0 +1,179 @@
+"""Consumer groups in `__consumer_offsets`: Apache Kafka's own formats (KIP-848), byte for byte.
+
+`snapshot` writes them, `replay` reads them back at start, and so do Kafka's formatters. Keys begin
+with an int16 that says what the record is, and use plain strings; values begin with version 0 and
+are flexible (compact lengths, tagged fields at the end of every struct).
+
+    key                          fields           value
+    3  group                     group            epoch int32 | tag 0: metadata_hash int64
+    4  partition metadata        group            (Kafka before 4.1; we only read over it)
+    5  member                    group, member    instance_id? | rack_id? | client_id | client_host
+                                                  | topic names [] | topic regex? | rebalance_timeout
+                                                  int32 | server_assignor? | tag 0: classic side
+                                                  (marker int8 = 1 | session_timeout int32
+                                                  | protocols [] of name, metadata bytes)
+    6  target assignment         group            epoch int32 | tag 0: timestamp int64
+    7  target of a member        group, member    [] of topic_id uuid, partitions [] int32
+    8  current assignment        group, member    epoch int32 | previous_epoch int32 | state int8
+                                                  | assigned [] | revoking [], each of topic_id uuid,
+                                                  partitions [] int32, tag 0: epochs [] int32
+    16 regular expression        group, regex     topics [] | version int64 | timestamp int64
+
+A value of None removes its key. A member must be written before its assignments: Kafka's replay
+wants to know of a thing before it hears what it has.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from headwater.broker.groups.consumer.member import ClassicSide, Held, MemberState, Partitions
+from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.groups.records import STRING_BYTES_MAX
+
+GROUP, PARTITIONS, MEMBER, TARGET, MEMBER_TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
+OF_GROUP = (GROUP, PARTITIONS, TARGET)
+OF_MEMBER = (MEMBER, MEMBER_TARGET, CURRENT, REGEX)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    kind: int
+    group_id: str
+    name: str = ""
+    """The member, or the regular expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberValue:
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    topic_names: frozenset[str]
+    topic_regex: str | None
+    rebalance_timeout_ms: int
+    assignor: str | None
+    classic: ClassicSide | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentValue:
+    epoch: int
+    previous_epoch: int
+    state: MemberState
+    assigned: Held
+    revoking: Held
+
+
+@dataclass(frozen=True, slots=True)
+class RegexValue:
+    topics: frozenset[str]
+    version: int
+    timestamp: int
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def key(kind: int, group_id: str, name: str = "") -> bytes:
+    parts = [struct.pack(">h", kind), _plain(group_id)]
+    if kind in OF_MEMBER:
+        parts.append(_plain(name))
+    return b"".join(parts)
+
+
+def group_value(epoch: int, metadata_hash: int) -> bytes:
+    tags = _tags(struct.pack(">q", metadata_hash)) if metadata_hash else _tags()
+    return struct.pack(">hi", 0, epoch) + tags
+
+
+def member_value(value: MemberValue) -> bytes:
+    names = sorted(value.topic_names)
+    return b"".join(
+        (
+            b"\0\0",
+            _string(value.instance_id),
+            _string(value.rack_id),
+            _string(value.client_id),
+            _string(value.client_host),
+            _uvarint(len(names) + 1),
+            *(_string(name) for name in names),
+            _string(value.topic_regex),
+            struct.pack(">i", value.rebalance_timeout_ms),
+            _string(value.assignor),
+            _tags(_classic(value.classic)) if value.classic else _tags(),
+        )
+    )
+
+
+def target_value(epoch: int, timestamp: int) -> bytes:
+    return struct.pack(">hi", 0, epoch) + _tags(struct.pack(">q", timestamp))
+
+
+def member_target_value(partitions: Partitions) -> bytes:
+    parts = [b"\0\0", _uvarint(len(partitions) + 1)]
+    for topic_id, numbers in sorted(partitions.items()):
+        parts += [topic_id.bytes, _ints(sorted(numbers)), _tags()]
+    return b"".join((*parts, _tags()))
+
+
+def current_value(value: CurrentValue) -> bytes:
+    head = struct.pack(">hiib", 0, value.epoch, value.previous_epoch, value.state)
+    return head + _held(value.assigned) + _held(value.revoking) + _tags()
+
+
+def regex_value(value: RegexValue) -> bytes:
+    topics = sorted(value.topics)
+    names = b"".join(_string(name) for name in topics)
+    times = struct.pack(">qq", value.version, value.timestamp)
+    return b"\0\0" + _uvarint(len(topics) + 1) + names + times + _tags()
+
+
+def _classic(side: ClassicSide) -> bytes:
+    parts = [struct.pack(">bi", 1, side.session_timeout_ms), _uvarint(len(side.protocols) + 1)]
+    for name, metadata in side.protocols:
+        parts += [_string(name), _uvarint(len(metadata) + 1), metadata, _tags()]
+    return b"".join((*parts, _tags()))
+
+
+def _held(held: Held) -> bytes:
+    parts = [_uvarint(len(held) + 1)]
+    for topic_id, partitions in sorted(held.items()):
+        numbers = sorted(partitions)
+        epochs = _ints([partitions[number] for number in numbers])
+        parts += [topic_id.bytes, _ints(numbers), _tags(epochs)]
+    return b"".join(parts)
+
+
+def _plain(text: str) -> bytes:
+    data = text.encode()
+    if len(data) > STRING_BYTES_MAX:
+        raise BadRecord(f"a string of {len(data)} bytes does not fit an int16 length")
+    return struct.pack(">h", len(data)) + data
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return b"\0"
+    data = text.encode()
+    return _uvarint(len(data) + 1) + data
+
+
+def _ints(numbers: list[int]) -> bytes:
+    return _uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers)
+
+
+def _tags(zero: bytes | None = None) -> bytes:
+    """No tagged field, or the one with tag 0."""
+    return b"\0" if zero is None else b"\1\0" + _uvarint(len(zero)) + zero
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

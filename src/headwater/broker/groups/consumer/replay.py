@@ -1,0 +1,106 @@
+"""From the log back to consumer groups: records are collected, and put together at the end.
+
+`restore` hands every record of a consumer group to `Replay.apply`, in log order, and takes the
+groups with `finished`. The newest record of a key wins.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.broker.groups.consumer import records
+from headwater.broker.groups.consumer.group import ConsumerGroup
+from headwater.broker.groups.consumer.member import ConsumerMember, Held
+from headwater.broker.groups.consumer.reading import READERS
+from headwater.broker.groups.consumer.records import CurrentValue, Key, MemberValue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The newest values of one group, by kind and name."""
+
+    of: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def get(self, kind: int) -> dict[str, Any]:
+        return self.of.setdefault(kind, {})
+
+
+class Replay:
+    def __init__(self) -> None:
+        self._groups: dict[str, _Parts] = {}
+
+    def apply(self, key: Key, value: bytes | None) -> None:
+        reader = READERS.get(key.kind)
+        if reader is None:
+            return
+        parts = self._groups.setdefault(key.group_id, _Parts())
+        if value is not None:
+            parts.get(key.kind)[key.name] = reader(value)
+        else:
+            parts.get(key.kind).pop(key.name, None)
+
+    def drop(self, group_id: str) -> None:
+        """The group has become one of another type."""
+        self._groups.pop(group_id, None)
+
+    def finished(self) -> dict[str, ConsumerGroup]:
+        return {
+            group_id: _built(group_id, parts)
+            for group_id, parts in self._groups.items()
+            if parts.get(records.GROUP) or parts.get(records.MEMBER)
+        }
+
+
+def _built(group_id: str, parts: _Parts) -> ConsumerGroup:
+    group = ConsumerGroup(group_id)
+    group.epoch, group.metadata_hash = parts.get(records.GROUP).get("", (0, 0))
+    group.target_epoch, group.target_timestamp = parts.get(records.TARGET).get("", (0, 0))
+    group.regexes = dict(parts.get(records.REGEX))
+    currents = parts.get(records.CURRENT)
+    newest_first = sorted(
+        parts.get(records.MEMBER).items(),
+        key=lambda each: -(currents[each[0]].epoch if each[0] in currents else 0),
+    )
+    for member_id, value in newest_first:
+        _add(group, member_id, value, currents.get(member_id))
+    for member_id, target in parts.get(records.MEMBER_TARGET).items():
+        if member_id in group.members:
+            group.target[member_id] = target
+    group.subscribe()
+    return group
+
+
+def _add(
+    group: ConsumerGroup, member_id: str, value: MemberValue, current: CurrentValue | None
+) -> None:
+    member = ConsumerMember(
+        member_id,
+        value.instance_id,
+        value.rack_id,
+        value.client_id,
+        value.client_host,
+        value.topic_names,
+        value.topic_regex or "",
+        value.rebalance_timeout_ms,
+        value.assignor,
+        value.classic,
+    )
+    if current is not None:
+        member.epoch, member.previous_epoch = current.epoch, current.previous_epoch
+        member.state = current.state
+        member.assigned = _unowned(group, current.assigned)
+        member.revoking = _unowned(group, current.revoking)
+    group.add(member)
+
+
+def _unowned(group: ConsumerGroup, held: Held) -> Held:
+    """Leave out what a member of a newer epoch owns: only a lost write can have caused that."""
+    left = {
+        topic_id: {n: epoch for n, epoch in numbers.items() if (topic_id, n) not in group.owners}
+        for topic_id, numbers in held.items()
+    }
+    return {topic_id: numbers for topic_id, numbers in left.items() if numbers}

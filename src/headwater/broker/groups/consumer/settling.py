@@ -1,0 +1,83 @@
+"""From a turn of a consumer group to its answer: records first, and in order.
+
+The moves have changed the group in memory already, so an answer must wait until all that the group
+was told before is durable, also if it needs no record itself. If a record cannot be written, memory
+is ahead of the log: whoever waits hears an error and tries again, and the next turn writes the whole
+group anew, in one batch, before anybody is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.groups.consumer.changes import Changes
+from headwater.broker.groups.consumer.group import ConsumerGroup
+from headwater.broker.groups.core import Core
+from headwater.broker.groups.journal import Records
+
+Then = Callable[[ErrorCode], None]
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    batches: int = 0
+    followers: list[Then] = field(default_factory=list)
+
+
+class Settling:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._under_way: dict[str, _UnderWay] = {}
+
+    def settle(self, group: ConsumerGroup, changes: Changes, then: Then) -> None:
+        """Write what has changed; `then` hears when it is durable, together with all before it."""
+        core = self._core
+        if group.wake_at is not None and core.groups.get(group.id) is group:
+            core.deadlines.wake(group.id, group.wake_at)
+        found = _whole(group, changes) if group.unsaved else changes.records()
+        under_way = self._under_way.setdefault(group.id, _UnderWay())
+        if found:
+            self._write(group, found, under_way, then)
+        elif under_way.batches:
+            under_way.followers.append(then)
+        else:
+            del self._under_way[group.id]
+            then(ErrorCode.none)
+
+    def _write(
+        self, group: ConsumerGroup, found: Records, under_way: _UnderWay, then: Then
+    ) -> None:
+        whole = group.unsaved
+        under_way.batches += 1
+
+        def written(error: ErrorCode) -> None:
+            if error is not ErrorCode.none:
+                group.unsaved = True
+                group.stale_keys.update(key for key, _ in found)
+            elif whole:
+                group.unsaved = False
+                group.stale_keys.clear()
+            then(error)
+            self._one_less(group, under_way)
+
+        self._core.journal.append(group.id, found, written)
+
+    def _one_less(self, group: ConsumerGroup, under_way: _UnderWay) -> None:
+        under_way.batches -= 1
+        if under_way.batches:
+            return
+        self._under_way.pop(group.id, None)
+        error = ErrorCode.not_coordinator if group.unsaved else ErrorCode.none
+        followers, under_way.followers = under_way.followers, []
+        for follower in followers:
+            follower(error)
+
+
+def _whole(group: ConsumerGroup, changes: Changes) -> Records:
+    changes.everything()
+    found = changes.records()
+    present = {key for key, _ in found}
+    return [(key, None) for key in sorted(group.stale_keys - present)] + found

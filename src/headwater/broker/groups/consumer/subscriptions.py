@@ -1,0 +1,92 @@
+"""Which topics a group subscribes to, as they are now: by name and by regular expression.
+
+`heartbeat` calls `refresh` whenever a subscription has changed or the catalogue has. Topics are
+handed in as an `Image`; the catalogue is one. A change of the topics that matter raises the group's
+epoch, and the hash that is stored with it tells after a restart that nothing has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Protocol
+from uuid import UUID
+
+from headwater.broker.groups.consumer.group import ConsumerGroup
+from headwater.broker.groups.consumer.member import ConsumerMember
+from headwater.broker.groups.consumer.records import RegexValue
+from headwater.broker.groups.consumer.regex import compiled
+
+
+class Topic(Protocol):
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+
+class Image(Protocol):
+    """The topics that there are; `version` grows with every change."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+
+class NoTopics:
+    """An image without topics."""
+
+    version = 0
+    topics: Mapping[str, Topic] = {}
+
+
+def resolve(group: ConsumerGroup, image: Image, now_ms: int, force: bool = False) -> list[str]:
+    """Look up the members' regular expressions; returns those whose topics are new or changed.
+
+    One that nobody uses any more is forgotten (and returned, too).
+    """
+    used = {member.topic_regex for member in group.members.values() if member.topic_regex}
+    changed = [expression for expression in group.regexes if expression not in used]
+    for expression in changed:
+        del group.regexes[expression]
+    for expression in used:
+        known = group.regexes.get(expression)
+        if known is None or force:
+            topics = frozenset(compiled(expression).matching(image.topics))
+            if known is None or known.topics != topics:
+                group.regexes[expression] = RegexValue(topics, image.version, now_ms)
+                changed.append(expression)
+    return changed
+
+
+def refresh(group: ConsumerGroup, image: Image) -> bool:
+    """See which topics are subscribed to; True if they are not what they were."""
+    group.subscribe()
+    group.topics_seen = image.version
+    before, group.metadata_hash = group.metadata_hash, _hash(group, image)
+    return before != group.metadata_hash
+
+
+def sizes(group: ConsumerGroup, image: Image) -> dict[UUID, int]:
+    found = (image.topics.get(name) for name in sorted(group.subscribed))
+    return {topic.id: topic.partitions for topic in found if topic is not None}
+
+
+def ids_of(group: ConsumerGroup, member: ConsumerMember, image: Image) -> frozenset[UUID]:
+    found = (image.topics.get(name) for name in group.topics_of(member))
+    return frozenset(topic.id for topic in found if topic is not None)
+
+
+def _hash(group: ConsumerGroup, image: Image) -> int:
+    """64 bits of what an assignment depends on; 0 for no topics at all."""
+    digest = hashlib.blake2b(digest_size=8)
+    found = False
+    for name in sorted(group.subscribed):
+        topic = image.topics.get(name)
+        if topic is not None:
+            found = True
+            digest.update(f"{name}\0{topic.id}\0{topic.partitions}\0".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
