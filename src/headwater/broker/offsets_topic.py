@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from headwater.broker.catalogue import Catalogue
+from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.broker.topics import TopicError, Topics
 from headwater.log.partition import PartitionLog
 from headwater.record import batch as batches
-from headwater.record import records
+from headwater.record import control, records
+from headwater.record.batch import BatchHeader
 
 NAME = "__consumer_offsets"
 
@@ -32,6 +34,7 @@ class OffsetsTopic:
         self._catalogue = catalogue
         self._settings = settings
         self._now_ms = now_ms
+        self.pending: dict[int, dict[bytes, bytes | None]] = {}
 
     def configs(self) -> Mapping[str, str]:
         return {
@@ -53,8 +56,8 @@ class OffsetsTopic:
 
     async def append(self, group_id: str, entries: list[tuple[bytes, bytes | None]]) -> None:
         """Durable when done. Raises StorageFailed."""
-        count = await self.ensure()
-        partition = self._topics.partitions[NAME, java_hash(group_id) % count]
+        await self.ensure()
+        partition = self._topics.partitions[NAME, self.partition_of(group_id)]
         now_ms = self._now_ms()
         data = records.build(
             [records.Record(n, now_ms, key, value) for n, (key, value) in enumerate(entries)]
@@ -62,23 +65,68 @@ class OffsetsTopic:
         offset = partition.append(data, batches.read_header(data), now_ms)
         await partition.durable(offset + len(entries))
 
+    def partition_of(self, group_id: str) -> int:
+        """Where a group's records are; the topic must exist."""
+        return java_hash(group_id) % self._catalogue.topics[NAME].partitions
+
+    def append_pending(
+        self, group_id: str, entries: list[tuple[bytes, bytes | None]], producer: tuple[int, int]
+    ) -> tuple[Partition, int]:
+        """Offsets of a transaction of this producer (id, epoch), staged: the partition, and up to
+        which offset it must be durable. The topic must exist. Raises StorageFailed."""
+        partition = self._topics.partitions[NAME, self.partition_of(group_id)]
+        now_ms = self._now_ms()
+        data = records.build(
+            [records.Record(n, now_ms, key, value) for n, (key, value) in enumerate(entries)],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            transactional=True,
+        )
+        offset = partition.append(data, batches.read_header(data), now_ms)
+        return partition, offset + len(entries)
+
     def replay(self) -> Iterator[tuple[bytes, bytes | None, int]]:
-        """(key, value, timestamp) of every record, oldest first within each partition."""
+        """(key, value, timestamp) of every record that counts, oldest first within each partition.
+
+        Those of a transaction come when its marker does. What is still open when all is read is in
+        `pending` then: producer id → key → value.
+        """
         topic = self._catalogue.topics.get(NAME)
+        self.pending = {}
         for number in range(topic.partitions if topic else 0):
-            yield from _read_all(self._topics.partitions[NAME, number].log)
+            yield from self._settled(self._topics.partitions[NAME, number].log)
+
+    def _settled(self, log: PartitionLog) -> Iterator[tuple[bytes, bytes | None, int]]:
+        open_ones: dict[int, dict[bytes, tuple[bytes | None, int]]] = {}
+        for position, header, data, offset in _batches(log):
+            if header.is_control:
+                ended = open_ones.pop(header.producer_id, {}) if header.record_count else {}
+                if ended and control.read_marker(data, position).kind == control.COMMIT:
+                    yield from ((key, *rest) for key, rest in ended.items())
+                continue
+            mine = open_ones.setdefault(header.producer_id, {}) if header.is_transactional else None
+            for record in records.decode(data, position):
+                if record.key is None or record.offset < offset:
+                    continue
+                for others in open_ones.values():
+                    others.pop(record.key, None)  # a later record of the key replaces it
+                if mine is not None:
+                    mine[record.key] = (record.value, record.timestamp)
+                else:
+                    yield record.key, record.value, record.timestamp
+        for producer_id, waiting in open_ones.items():
+            values = {key: value for key, (value, _) in waiting.items()}
+            self.pending.setdefault(producer_id, {}).update(values)
 
 
-def _read_all(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None, int]]:
+def _batches(log: PartitionLog) -> Iterator[tuple[int, BatchHeader, bytes, int]]:
+    """(position, header, bytes around it, first offset that counts) of every durable batch."""
     offset = log.start_offset
     while offset < log.durable_offset:
         data = bytes(log.read(offset, 4 << 20) or b"")
         before = offset
         for position, header in batches.scan(data):
-            if not header.is_control:
-                for record in records.decode(data, position):
-                    if record.key is not None and record.offset >= offset:
-                        yield record.key, record.value, record.timestamp
+            yield position, header, data, offset
             offset = header.next_offset
         if offset == before:
             return

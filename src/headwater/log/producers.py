@@ -46,6 +46,10 @@ class FencedEpoch(ProducerError):
     """A newer incarnation of this producer has written already."""
 
 
+class NotTransactional(ProducerError):
+    """A plain batch of a producer that has a transaction open here."""
+
+
 class CoordinatorFenced(ProducerError):
     """A marker of a transaction coordinator that has been replaced."""
 
@@ -115,6 +119,8 @@ class Producers:
                 f"producer {header.producer_id} sent sequence {first} "
                 f"after {producer.last_sequence}"
             )
+        if producer.transaction_start >= 0 and not header.is_transactional:
+            raise NotTransactional(f"producer {header.producer_id} has a transaction open")
         return None
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int) -> None:

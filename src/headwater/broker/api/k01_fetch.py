@@ -1,10 +1,15 @@
-"""Fetch (key 1), versions 4–18: read record batches; KIP-74, KIP-227 (sessions), KIP-320, KIP-516.
+"""Fetch (key 1), versions 4–18: read record batches; KIP-74, KIP-98 (`read_committed`), KIP-227
+(sessions), KIP-320, KIP-516.
 
 Reads what is durable from each partition, in turn, until the client's limits are reached. With less
 than `min_bytes` at hand the request waits, without a task of its own: partitions that grow count the
 bytes up, a timer ends it after `max_wait`. Data that is not in the page cache is read in the disk
 threads, so that someone who replays old data makes nobody else wait. The first batch comes whole even
 if it is larger than the limits, so that a reader always gets on.
+
+With `read_committed` nothing at or above the last stable offset is served, and the aborted transactions
+that the data touches are named, so that the client leaves their records out. Such a request waits for
+the stable offset to move, however much is written meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +24,10 @@ from headwater.broker.fetch_sessions import Asked, FetchSessions, Rows, Session
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Later, Response
 from headwater.log.partition import OffsetOutOfRange
+from headwater.record import batch as batches
+from headwater.record.batch import HEADER_BYTES
 from headwater.record.errors import CorruptBatch
+from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -49,6 +57,7 @@ class _Fetch:
         "_loop",
         "_request",
         "_session",
+        "_stable",
         "_timer",
         "_watched",
     )
@@ -68,6 +77,7 @@ class _Fetch:
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
+        self._stable: list[int] = []
 
     def begin(self) -> Response | Later | Awaitable[Response]:
         rows = self._read(cached_only=True)
@@ -91,12 +101,30 @@ class _Fetch:
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
+        if self._committed:
+            self._stable = self._stable_offsets()
         return self._later
+
+    def _stable_offsets(self) -> list[int]:
+        return [partition.log.last_stable_offset() for partition in self._watched]
 
     def grew(self, size: int) -> None:
         """A partition has more; a size of nothing means that it is gone."""
+        if self._committed and size:
+            self._grew_stable()
+            return
         self._bytes_wanted -= size
         if self._bytes_wanted <= 0 or not size:
+            self._wake()
+
+    def _grew_stable(self) -> None:
+        """What was written may have to wait for its marker, and a marker may set much free."""
+        stable = self._stable_offsets()
+        if stable == self._stable:
+            return
+        self._stable = stable
+        rows = self._read(cached_only=True)
+        if rows is None or _size(rows) >= self._request.min_bytes or _has_error(rows):
             self._wake()
 
     def _wake(self) -> None:
@@ -197,6 +225,12 @@ class _Fetch:
         if data is None:
             return None
         row["records"] = data
+        if self._committed and data:
+            end = min(_end_offset(data), row["last_stable_offset"])
+            row["aborted_transactions"] = [
+                {"producer_id": each.producer_id, "first_offset": each.first_offset}
+                for each in log.aborted_between(asked.fetch_offset, end)
+            ]
         return row
 
     # ---- answering -----------------------------------------------------------------------------
@@ -217,6 +251,15 @@ class _Fetch:
             "session_id": session_id,
             "responses": [{name: topic, "partitions": parts} for topic, parts in topics.items()],
         }
+
+
+def _end_offset(data: Buffer) -> int:
+    """The offset behind the last batch that is at least begun in `data`."""
+    position = end = 0
+    while position + HEADER_BYTES <= len(data):
+        header = batches.read_header(data, position)
+        position, end = position + header.size, header.next_offset
+    return end
 
 
 def _size(rows: Rows) -> int:

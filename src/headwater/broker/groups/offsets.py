@@ -3,10 +3,9 @@
 `committed` writes to it after the journal has reported a record durable, `restore` while the log is
 replayed; OffsetFetch reads. Nothing here does I/O.
 
-Transactions (TxnOffsetCommit) will lay their pending offsets over this view, per producer id, until
-their marker comes: `GroupOffsets` is the place for that overlay, `is_unstable` is what OffsetFetch
-with `require_stable` asks, and a partition with a pending offset must neither expire nor be
-deleted.
+Transactions (TxnOffsetCommit) lay their pending offsets over this view, per producer id, until their
+marker comes (`pending`); `is_unstable` is what OffsetFetch with `require_stable` asks. A partition with
+a pending offset must not expire. A later record of the same key replaces a pending one for good.
 """
 
 from __future__ import annotations
@@ -24,11 +23,13 @@ Key = tuple[str, int]
 class GroupOffsets:
     """What one group has committed, and which of its partitions have a commit on the way."""
 
-    __slots__ = ("topics", "writing")
+    __slots__ = ("pending", "topics", "writing")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, OffsetValue]] = {}
         self.writing: Counter[Key] = Counter()
+        self.pending: dict[int, dict[Key, OffsetValue]] = {}
+        """Producer id → offsets of its open transaction."""
 
     def get(self, topic: str, partition: int) -> OffsetValue | None:
         return self.topics.get(topic, {}).get(partition)
@@ -37,6 +38,7 @@ class GroupOffsets:
         if value is not None:
             self.topics.setdefault(topic, {})[partition] = value
             return
+        self.replace_pending([(topic, partition)])
         partitions = self.topics.get(topic, {})
         partitions.pop(partition, None)
         if not partitions:
@@ -44,6 +46,7 @@ class GroupOffsets:
 
     def begin(self, keys: list[Key]) -> None:
         self.writing.update(keys)
+        self.replace_pending(keys)
 
     def end(self, keys: list[Key]) -> None:
         for key in keys:
@@ -53,19 +56,24 @@ class GroupOffsets:
 
     def is_unstable(self, topic: str, partition: int) -> bool:
         """Has a transaction an offset for this partition that is neither committed nor aborted?"""
-        return False
+        return any((topic, partition) in offsets for offsets in self.pending.values())
+
+    def replace_pending(self, keys: list[Key]) -> None:
+        if self.pending:
+            for offsets in self.pending.values():
+                for key in keys:
+                    offsets.pop(key, None)
 
     def all_keys(self) -> Iterator[Key]:
         """All that the log may hold of this group: committed, or on the way there."""
         for topic, partitions in self.topics.items():
             for partition in partitions:
                 yield topic, partition
-        for key in self.writing:
-            if self.get(*key) is None:
-                yield key
+        others = set(self.writing).union(*self.pending.values())
+        yield from (key for key in others if self.get(*key) is None)
 
     def __bool__(self) -> bool:
-        return bool(self.topics) or bool(self.writing)
+        return bool(self.topics) or bool(self.writing) or bool(self.pending)
 
 
 class OffsetView:
@@ -92,7 +100,7 @@ class OffsetView:
         return [
             group_id
             for group_id, offsets in self._groups.items()
-            if topic in offsets.topics or any(name == topic for name, _ in offsets.writing)
+            if any(name == topic for name, _ in offsets.all_keys())
         ]
 
 
@@ -104,6 +112,7 @@ def expired(group: Group, offsets: GroupOffsets, now_ms: int, retention_ms: int)
         if group.is_empty or not group.subscribes(topic)
         for partition, value in partitions.items()
         if (topic, partition) not in offsets.writing
+        and not offsets.is_unstable(topic, partition)
         and _is_expired(group, value, now_ms, retention_ms)
     ]
 

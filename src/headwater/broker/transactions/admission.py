@@ -1,0 +1,79 @@
+"""May a transactional batch be stored? Asked by Produce, once for each partition and transaction.
+
+A partition in which the producer has a transaction open needs no question. Otherwise the coordinator
+decides: with transaction version 2 (Produce 12+) all partitions of the request are added to the
+transaction at once, before that the client must have added them (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.transactions.coordinator import TransactionCoordinator, Written
+from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.transaction import TopicPartition
+
+IMPLICIT_SINCE = 12
+ABORTABLE_SINCE = 11
+
+
+class NotAdmitted(Exception):
+    """The batch is not part of an ongoing transaction."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(_SENTENCES.get(code, "The transaction coordinator refused the batch."))
+        self.code = code
+
+
+_SENTENCES = {
+    ErrorCode.invalid_txn_state: "Partition was not added to the transaction",
+    ErrorCode.not_enough_replicas: "Unable to verify the partition has been added to the transaction.",
+}
+
+
+class Admission:
+    """For one Produce request."""
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        name: str | None,
+        version: int,
+        partitions: Collection[TopicPartition],
+    ) -> None:
+        self._coordinator = coordinator
+        self._name = name
+        self._version = version
+        self._partitions = partitions
+
+    def admit(self, producer: Producer, partition: TopicPartition) -> Written | None:
+        """What must be durable, too, before the batch is acknowledged. Raises NotAdmitted."""
+        error, written = self._ask(producer, partition)
+        error = for_older_clients(error, self._version >= ABORTABLE_SINCE)
+        if error is ErrorCode.concurrent_transactions and self._version < IMPLICIT_SINCE:
+            error = ErrorCode.not_enough_replicas  # older clients know how to retry that
+        if error is ErrorCode.coordinator_not_available:
+            error = ErrorCode.not_enough_replicas
+        if error is not ErrorCode.none:
+            raise NotAdmitted(error)
+        return written
+
+    def _ask(
+        self, producer: Producer, partition: TopicPartition
+    ) -> tuple[ErrorCode, Written | None]:
+        if self._name is None:
+            return ErrorCode.invalid_txn_state, None
+        if self._version >= IMPLICIT_SINCE:
+            return self._coordinator.add_now(self._name, producer, self._partitions)
+        return self._coordinator.verify(self._name, producer, partition), None
+
+
+def for_older_clients(error: ErrorCode, knows_abortable: bool) -> ErrorCode:
+    """As Kafka translates what the coordinator says, for whoever writes."""
+    if error is ErrorCode.producer_fenced:
+        return ErrorCode.invalid_producer_epoch
+    if error is ErrorCode.transaction_abortable and not knows_abortable:
+        return ErrorCode.invalid_txn_state
+    return error

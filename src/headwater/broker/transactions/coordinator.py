@@ -1,0 +1,342 @@
+"""The transaction coordinator as the broker and its handlers see it.
+
+One event loop owns it. A request is decided by `moves`; the new value goes to memory and to
+`__transaction_state` in the same step, so both have the same order, and the answer waits until it is
+durable. If the disk refuses a write, memory goes back to what the log says.
+
+The end of a transaction has three durable steps, and a crash between any two of them is mended at the
+next start, because what is written so far says what is missing:
+
+    1  PrepareCommit or PrepareAbort         from here on it can only end this way
+    2  a marker in every partition           written again if there is any doubt
+    3  CompleteCommit or CompleteAbort       the producer may begin the next one
+
+EndTxn is answered after step 3 (Kafka answers after step 1, and then makes the client try again until
+step 3 is done). With transaction version 2 a Produce adds its partition by itself: the batch and the
+record of the addition are staged together and acknowledged when both are durable. Should a crash keep
+the batch without the record, `_adopt_strays` makes up for it at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine, Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.catalogue import Catalogue
+from headwater.broker.clock import Clock
+from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.partition import Partition
+from headwater.broker.settings import Settings
+from headwater.broker.transactions import moves, records
+from headwater.broker.transactions.markers import Marker, Markers
+from headwater.broker.transactions.moves import Move, Producer
+from headwater.broker.transactions.state_topic import NAME, StateTopic
+from headwater.broker.transactions.transaction import (
+    NO_EPOCH,
+    NO_ID,
+    TopicPartition,
+    Transaction,
+)
+from headwater.log.partition import StorageFailed
+
+logger = logging.getLogger("headwater.broker")
+
+RETRY_SECONDS = 1.0
+Written = tuple[Partition, int]
+"""Durable once this partition is durable up to this offset."""
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        catalogue: Catalogue,
+        store: StateTopic,
+        markers: Markers,
+    ) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        """By transactional id; only to be read by others."""
+        self.markers = markers
+        self._settings = settings
+        self._clock = clock
+        self._catalogue = catalogue
+        self._store = store
+        self._written: dict[str, Written] = {}
+        """Where the newest value of each id was appended, while that may not be durable."""
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._stopping = False
+
+    # ---- life ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read everything that is durable; what was in memory does not count any more."""
+        found: dict[str, Transaction] = {}
+        for key, value in self._store.replay():
+            try:
+                name = records.read_key(key)
+                if name is None:
+                    continue
+                if value is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = records.read_value(name, value)
+            except BadRecord as error:
+                logger.error("a record of %s cannot be read: %s", NAME, error)
+        self.transactions = found
+        self._written.clear()
+
+    def start(self, partitions: Iterable[Partition]) -> None:
+        """Finish what was decided before the broker stopped, and watch the time from now on."""
+        self._adopt_strays(partitions)
+        for name, known in self.transactions.items():
+            if known.is_prepared:
+                self._begin_ending(name)
+        for duty in (self._abort_overdue(), self._forget_expired()):
+            self._spawn(duty)
+
+    async def stop(self) -> None:
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        ending = list(self._ending.values())
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
+
+    def _spawn(self, duty: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(duty)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _adopt_strays(self, partitions: Iterable[Partition]) -> None:
+        """Transactions that are open in a partition and unknown here would hold its readers forever.
+
+        The producer still is in that epoch: the batch was added to its transaction, and only the
+        record of that was lost. Otherwise nobody will ever end it, so it is aborted.
+        """
+        owners = {known.producer_id: known for known in self.transactions.values()}
+        for partition in partitions:
+            log = partition.log
+            for producer_id in list(log.producers.open_transactions):
+                where = (partition.topic, partition.number)
+                producer = Producer(producer_id, log.producers.by_id[producer_id].epoch)
+                owner = owners.get(producer_id)
+                known = self.transactions[owner.id] if owner is not None else None
+                if known is not None and (where in known.partitions):
+                    continue
+                move = moves.add(known, producer, [where], 2, self._clock.now_ms())
+                if move.value is not None:
+                    logger.warning("%s-%d: a batch joins transaction %s", *where, move.value.id)
+                    self._write(move.value)
+                else:
+                    logger.warning("%s-%d: a transaction nobody knows is aborted", *where)
+                    epoch = max(0, log.producers.by_id[producer_id].coordinator_epoch)
+                    marker = Marker(producer.id, producer.epoch, False, epoch)
+                    self._spawn(self._abort_stray(marker, where))
+
+    async def _abort_stray(self, marker: Marker, where: TopicPartition) -> None:
+        await self.markers.write(marker, [where])
+
+    # ---- writing -------------------------------------------------------------------------------
+
+    def _write(self, value: Transaction) -> Written:
+        """The new value, in memory and on its way to the disk. Raises StorageFailed."""
+        written = self._store.append(value.id, records.key(value.id), records.value(value))
+        self.transactions[value.id] = value
+        self._written[value.id] = written
+        return written
+
+    async def _durable(self, name: str) -> ErrorCode:
+        """Wait until the newest value of this id is durable."""
+        written = self._written.get(name)
+        if written is None:
+            return ErrorCode.none
+        partition, next_offset = written
+        try:
+            await partition.durable(next_offset)
+        except StorageFailed as error:
+            self._failed(error)
+            return ErrorCode.coordinator_not_available
+        if self._written.get(name) == written:
+            del self._written[name]
+        return ErrorCode.none
+
+    def _failed(self, error: Exception) -> None:
+        logger.error("the transaction coordinator could not write to its log: %s", error)
+        self.load()
+
+    async def _carry_out(self, name: str, move: Move) -> ErrorCode:
+        """Write what was decided and wait for it; an error that was decided stands."""
+        if move.value is not None:
+            try:
+                self._write(move.value)
+            except StorageFailed as error:
+                self._failed(error)
+                return ErrorCode.coordinator_not_available
+        elif move.error is not ErrorCode.none:
+            return move.error
+        failed = await self._durable(name)
+        if failed is not ErrorCode.none:
+            return failed
+        if move.value is not None and move.value.is_prepared:
+            await self._ended(name)
+        return move.error
+
+    # ---- what handlers ask for -------------------------------------------------------------------
+
+    @property
+    def refusal(self) -> ErrorCode:
+        return ErrorCode.coordinator_not_available if self._stopping else ErrorCode.none
+
+    async def init(
+        self, name: str, timeout_ms: int, expected: Producer | None
+    ) -> tuple[ErrorCode, Producer]:
+        """A producer's id and epoch."""
+        nobody = Producer(NO_ID, NO_EPOCH)
+        if not 0 < timeout_ms <= self._settings.get("transaction.max.timeout.ms"):
+            return ErrorCode.invalid_transaction_timeout, nobody
+        try:
+            await self._store.ensure()
+            new_id = NO_ID
+            if moves.needs_new_id(self.transactions.get(name), expected):
+                new_id = await self._catalogue.next_producer_id()
+        except StorageFailed as failure:
+            self._failed(failure)
+            return ErrorCode.coordinator_not_available, nobody
+        known, now_ms = self.transactions.get(name), self._clock.now_ms()
+        if new_id == NO_ID and moves.needs_new_id(known, expected):
+            return ErrorCode.concurrent_transactions, nobody  # things have changed meanwhile
+        move = moves.init(known, name, timeout_ms, expected, new_id, now_ms)
+        error = await self._carry_out(name, move)
+        if error is not ErrorCode.none or move.value is None:
+            return error, nobody
+        return error, Producer(move.value.producer_id, move.value.epoch)
+
+    async def add(
+        self, name: str, producer: Producer, partitions: Iterable[TopicPartition], version: int
+    ) -> ErrorCode:
+        """Add partitions to the producer's transaction; begins it if there is none."""
+        known = self.transactions.get(name)
+        move = moves.add(known, producer, partitions, version, self._clock.now_ms())
+        return await self._carry_out(name, move)
+
+    def add_now(
+        self, name: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> tuple[ErrorCode, Written | None]:
+        """The same without waiting, for a Produce that waits for its batches anyway."""
+        known = self.transactions.get(name)
+        move = moves.add(known, producer, partitions, 2, self._clock.now_ms())
+        if move.value is not None:
+            try:
+                self._write(move.value)
+            except StorageFailed as error:
+                self._failed(error)
+                return ErrorCode.coordinator_not_available, None
+        return move.error, self._written.get(name)
+
+    def verify(self, name: str, producer: Producer, partition: TopicPartition) -> ErrorCode:
+        """May the producer write to that partition? For those who must have added it before."""
+        return moves.verify(self.transactions.get(name), producer, partition)
+
+    async def end(
+        self, name: str, producer: Producer, commit: bool, version: int
+    ) -> tuple[ErrorCode, Producer]:
+        """Commit or abort; the producer's id and epoch for what comes next."""
+        nobody = Producer(NO_ID, NO_EPOCH)
+        next_id = NO_ID
+        if moves.needs_next_id(self.transactions.get(name), version):
+            try:
+                next_id = await self._catalogue.next_producer_id()
+            except StorageFailed as failure:
+                self._failed(failure)
+                return ErrorCode.coordinator_not_available, nobody
+        known = self.transactions.get(name)
+        if next_id == NO_ID and moves.needs_next_id(known, version):
+            return ErrorCode.concurrent_transactions, nobody
+        move = moves.end(known, producer, commit, version, next_id, self._clock.now_ms())
+        error = await self._carry_out(name, move)
+        if error is not ErrorCode.none:
+            return error, nobody
+        value = move.value or known
+        assert value is not None
+        if value.next_producer_id != NO_ID:
+            return error, Producer(value.next_producer_id, 0)
+        return error, Producer(value.producer_id, value.epoch)
+
+    # ---- the end of a transaction ----------------------------------------------------------------
+
+    def _begin_ending(self, name: str) -> asyncio.Task[None]:
+        task = self._ending.get(name)
+        if task is None:
+            task = self._ending[name] = asyncio.ensure_future(self._end(name))
+            task.add_done_callback(lambda _: self._ending.pop(name, None))
+        return task
+
+    async def _ended(self, name: str) -> None:
+        """Wait for the end; a client that goes away does not stop it."""
+        await asyncio.shield(self._begin_ending(name))
+
+    async def _end(self, name: str) -> None:
+        """Markers everywhere, then the last record; again and again until the disk takes it."""
+        while True:
+            known = self.transactions.get(name)
+            if known is None or not known.is_prepared or await self._try_to_end(known):
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _try_to_end(self, known: Transaction) -> bool:
+        if await self._durable(known.id) is not ErrorCode.none:
+            return False
+        epoch = self._store.partition_of(known.id).log.epoch
+        marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
+        errors = await self.markers.write(marker, known.partitions)
+        if ErrorCode.kafka_storage_error in errors.values():
+            return False
+        try:
+            self._write(moves.complete(known, self._clock.now_ms()))
+        except StorageFailed as error:
+            self._failed(error)
+            return False
+        return await self._durable(known.id) is ErrorCode.none
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    async def _abort_overdue(self) -> None:
+        while True:
+            interval = self._settings.get(
+                "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+            )
+            await asyncio.sleep(interval / 1000)
+            now_ms = self._clock.now_ms()
+            for name, known in list(self.transactions.items()):
+                if moves.is_overdue(known, now_ms):
+                    logger.info("transaction %s is aborted: it took too long", name)
+                    move = Move(value=moves.fence(known, now_ms))
+                    self._spawn(self._carry_out(name, move))
+
+    async def _forget_expired(self) -> None:
+        while True:
+            interval = self._settings.get(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            )
+            await asyncio.sleep(interval / 1000)
+            self.forget_expired()
+
+    def forget_expired(self) -> None:
+        """Write tombstones for ids that nobody has used for long."""
+        expiration_ms = self._settings.get("transactional.id.expiration.ms")
+        now_ms = self._clock.now_ms()
+        for name, known in list(self.transactions.items()):
+            if moves.is_expired(known, now_ms, expiration_ms) and name not in self._written:
+                try:
+                    self._store.append(name, records.key(name), None)
+                except StorageFailed as error:
+                    self._failed(error)
+                    return
+                del self.transactions[name]
