@@ -30,11 +30,27 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "commits that do not sync": lambda m: m.setattr(Commit, "_sync", _nothing),
-    "directories that are not synced": lambda m: m.setattr(FaultyDisk, "sync_dir", _nothing),
-    "a recovery that cuts nothing": lambda m: m.setattr(Segment, "truncate", _nothing),
-    "a recovery that believes the cache": lambda m: m.setattr(recovery, "_write_again", _nothing),
+ANYTHING = plan.ORDINARY | plan.CRASHES | plan.FAILURES
+FAILED_SYNCS = {"append": 6, "write": 6, "finish": 3, "fail_sync": 4, "kill": 4, "cut": 4}
+
+Break = Callable[[pytest.MonkeyPatch], None]
+BROKEN: dict[str, tuple[dict[str, int], Break]] = {
+    "commits that do not sync": (
+        ANYTHING,
+        lambda patch: patch.setattr(Commit, "_sync", _nothing),
+    ),
+    "directories that are not synced": (
+        ANYTHING,
+        lambda patch: patch.setattr(FaultyDisk, "sync_dir", _nothing),
+    ),
+    "a recovery that cuts nothing": (
+        ANYTHING,
+        lambda patch: patch.setattr(Segment, "truncate", _nothing),
+    ),
+    "a recovery that believes the cache": (
+        FAILED_SYNCS,
+        lambda patch: patch.setattr(recovery, "_write_again", _nothing),
+    ),
 }
 
 
@@ -42,9 +58,9 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 def test_a_log_that_is_broken_on_purpose_is_found_out(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights = plan.ORDINARY | plan.CRASHES | plan.FAILURES
+    weights, break_it = BROKEN[how]
     assert not failures(weights)
-    BROKEN[how](monkeypatch)
+    break_it(monkeypatch)
     assert failures(weights), f"nobody noticed {how}"
 
 

@@ -63,5 +63,10 @@ class Faults:
                 return PowerCut(f"during {operation} of {path.name}")
         for failure in self.failures:
             if failure.strikes(operation, path):
-                return OSError(failure.error, os.strerror(failure.error), str(path))
+                return error_of(failure.error, path)
         return None
+
+
+def error_of(number: int, path: Path) -> OSError:
+    """The error that the operating system would raise."""
+    return OSError(number, os.strerror(number), str(path))

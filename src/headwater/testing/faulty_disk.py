@@ -28,57 +28,17 @@ from __future__ import annotations
 
 import copy
 import errno
-import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from typing_extensions import Buffer
-
-from headwater.testing.faults import Failure, Faults, Operation, PowerCut
+from headwater.testing.faults import Failure, Faults, Operation, PowerCut, error_of
+from headwater.testing.faulty_file import FaultyFile
 from headwater.testing.volatile import Change, Data, Directory, Node
 
 __all__ = ["FaultyDisk", "FaultyFile", "PowerCut"]
-
-
-class FaultyFile:
-    """An open file of a FaultyDisk."""
-
-    __slots__ = ("_data", "_disk", "_path")
-
-    def __init__(self, disk: FaultyDisk, path: Path, data: Data) -> None:
-        self._disk, self._path = disk, path
-        self._data: Data | None = data
-
-    def _opened(self) -> Data:
-        if self._data is None:
-            raise _error(errno.EBADF, self._path)
-        return self._data
-
-    def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        self._disk._write(self._path, self._opened(), position, b"".join(buffers))
-
-    def read(self, position: int, size: int) -> bytes:
-        return self._disk._read(self._path, self._opened(), position, size)
-
-    def read_cached(self, position: int, size: int) -> bytes | None:
-        return None if self._disk.cold else self.read(position, size)
-
-    def sync(self) -> None:
-        self._disk._sync(self._path, self._opened())
-
-    def truncate(self, size: int) -> None:
-        data = self._opened()
-        if size != len(data.now):
-            self._disk._change("truncate", self._path, lambda: data.change(Change(size, None)))
-
-    def size(self) -> int:
-        return len(self._opened().now)
-
-    def close(self) -> None:
-        self._data = None
 
 
 class FaultyDisk:
@@ -273,7 +233,7 @@ class FaultyDisk:
         """Until the returned function is called, or this disk has crashed or been killed."""
         with self._lock:
             if path in self._locked:
-                raise _error(errno.EWOULDBLOCK, path)
+                raise error_of(errno.EWOULDBLOCK, path)
             self.open(path, create=True)
             self._locked.add(path)
             return lambda: self._locked.discard(path)
@@ -324,28 +284,24 @@ class FaultyDisk:
         node: Node = self._root
         for part in _parts(path):
             if not isinstance(node, Directory):
-                raise _error(errno.ENOTDIR, path)
+                raise error_of(errno.ENOTDIR, path)
             if part not in node.now:
-                raise _error(errno.ENOENT, path)
+                raise error_of(errno.ENOENT, path)
             node = node.now[part]
         return node
 
     def _data(self, path: Path) -> Data:
         node = self._node(path)
         if isinstance(node, Directory):
-            raise _error(errno.EISDIR, path)
+            raise error_of(errno.EISDIR, path)
         return node
 
     def _directory(self, path: Path) -> Directory:
         node = self._node(path)
         if isinstance(node, Data):
-            raise _error(errno.ENOTDIR, path)
+            raise error_of(errno.ENOTDIR, path)
         return node
 
 
 def _parts(path: Path) -> tuple[str, ...]:
     return path.parts[1:] if path.is_absolute() else path.parts
-
-
-def _error(number: int, path: Path) -> OSError:
-    return OSError(number, os.strerror(number), str(path))
