@@ -33,6 +33,9 @@ from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.topics import Topics
+from headwater.broker.transactions.coordinator import TransactionCoordinator
+from headwater.broker.transactions.markers import Markers
+from headwater.broker.transactions.state_topic import StateTopic
 from headwater.log.config import LogConfig
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
@@ -121,6 +124,15 @@ class Broker:
                 self.settings, self.clock, self.offsets_topic, self.catalogue
             )
             self.groups.load(self.offsets_topic.replay())
+            self.groups.pending.restore(self.offsets_topic.pending)
+            self.transactions = TransactionCoordinator(
+                self.settings,
+                self.clock,
+                self.catalogue,
+                StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
+                Markers(self.partition, self.groups.pending, self.clock.now_ms),
+            )
+            self.transactions.load()
             self.shares = ShareCoordinator(self)
             self.shares.load()
             await self._open_doors()
@@ -130,6 +142,7 @@ class Broker:
             self.disk.stop()
             raise
         self.groups.start()
+        self.transactions.start(self.topics.partitions.values())
         self.shares.start()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()
@@ -177,6 +190,7 @@ class Broker:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
             connection.close()
+        await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
         for partition in self.all_partitions():

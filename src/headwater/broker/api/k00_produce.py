@@ -1,4 +1,5 @@
-"""Produce (key 0), versions 3–13: append record batches; KIP-98, KIP-467, KIP-516 (topic ids, v13).
+"""Produce (key 0), versions 3–13: append record batches; KIP-98, KIP-467, KIP-516 (topic ids, v13),
+KIP-890 (12: partitions are added to the transaction).
 
 Each partition's batch is validated, given its offsets and staged at once; the answer waits until all
 of them are durable (`acks=1` too: acknowledged means on disk). `acks=0` has no answer. One partition's
@@ -14,10 +15,20 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Topic
+from headwater.broker.partition import Partition
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later
+from headwater.broker.transactions.admission import Admission, NotAdmitted
+from headwater.broker.transactions.coordinator import Written
+from headwater.broker.transactions.moves import Producer
 from headwater.log.append import BatchTooLarge, KeyMissing, TimestampOutOfRange, prepare
 from headwater.log.partition import StorageFailed
-from headwater.log.producers import FencedEpoch, OutOfOrderSequence, ProducerError
+from headwater.log.producers import (
+    FencedEpoch,
+    NotTransactional,
+    OutOfOrderSequence,
+    ProducerError,
+)
+from headwater.record.batch import BatchHeader
 from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError, UnknownMagic
 
 if TYPE_CHECKING:
@@ -33,6 +44,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     TimestampOutOfRange: ErrorCode.invalid_timestamp,
     OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     FencedEpoch: ErrorCode.invalid_producer_epoch,
+    NotTransactional: ErrorCode.invalid_txn_state,
     StorageFailed: ErrorCode.kafka_storage_error,
 }
 
@@ -40,17 +52,16 @@ _CODES: dict[type[Exception], ErrorCode] = {
 class _Pending:
     """One Produce request on its way to the disk."""
 
-    __slots__ = ("answer", "is_answered", "later", "missing")
+    __slots__ = ("admission", "answer", "is_answered", "later", "missing")
 
     def __init__(self) -> None:
         self.answer: list[dict[str, Any]] = []
         self.missing = 1  # the request itself, until all of it is staged
         self.later = Later()
         self.is_answered = True
+        self.admission: Admission | None = None
 
-    def wait_for(
-        self, broker: Broker, key: tuple[str, int], next_offset: int, row: dict[str, Any]
-    ) -> None:
+    def wait_for(self, partition: Partition, next_offset: int, row: dict[str, Any]) -> None:
         self.missing += 1
 
         def done(error: Exception | None) -> None:
@@ -58,7 +69,7 @@ class _Pending:
                 row.update(_refusal(error))
             self.arrived()
 
-        broker.topics.partitions[key].when_durable(next_offset, done)
+        partition.when_durable(next_offset, done)
 
     def arrived(self) -> None:
         self.missing -= 1
@@ -69,6 +80,8 @@ class _Pending:
 
 def produce(broker: Broker, request: Any, context: Context) -> Later:
     pending = _Pending()
+    if request.transactional_id is not None:
+        pending.admission = _admission(broker, request, context)
     for asked in request.topic_data:
         topic = _topic(broker, asked)
         rows = [
@@ -117,13 +130,14 @@ def _append(
     log, now_ms = partition.log, broker.clock.now_ms()
     try:
         data, header = prepare(part.records or b"", log.config, now_ms)
+        added = _admit(broker, pending, partition, header) if header.is_transactional else None
         stored = log.check_producer(header)
         if stored is not None:
             base_offset, next_offset = stored.base_offset, stored.last_offset + 1
         else:
             base_offset = partition.append(data, header, now_ms)
             next_offset = base_offset + header.last_offset_delta + 1
-    except (RecordError, ProducerError, StorageFailed) as error:
+    except (RecordError, ProducerError, StorageFailed, NotAdmitted) as error:
         return {"index": part.index, **_refusal(error)}
     row = {
         "index": part.index,
@@ -131,8 +145,29 @@ def _append(
         "log_append_time": header.max_timestamp if header.is_log_append_time else -1,
         "log_start_offset": log.start_offset,
     }
-    pending.wait_for(broker, (topic.name, part.index), next_offset, row)
+    pending.wait_for(partition, next_offset, row)
+    if added is not None:
+        pending.wait_for(*added, row)
     return row
+
+
+def _admission(broker: Broker, request: Any, context: Context) -> Admission:
+    named = ((_topic(broker, asked), asked.partition_data) for asked in request.topic_data)
+    wanted = {(topic.name, part.index) for topic, parts in named if topic for part in parts}
+    known = [each for each in wanted if broker.partition(*each) is not None]
+    return Admission(broker.transactions, request.transactional_id, context.api_version, known)
+
+
+def _admit(
+    broker: Broker, pending: _Pending, partition: Partition, header: BatchHeader
+) -> Written | None:
+    """Only what belongs to an ongoing transaction may be stored; see `admission`."""
+    if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
+        return None
+    if pending.admission is None:
+        raise NotAdmitted(ErrorCode.invalid_txn_state)
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return pending.admission.admit(producer, (partition.topic, partition.number))
 
 
 def _refused_at_once(
@@ -163,6 +198,8 @@ _NOTHING = {"base_offset": -1, "log_append_time": -1, "log_start_offset": -1}
 
 
 def _refusal(error: Exception) -> dict[str, Any]:
+    if isinstance(error, NotAdmitted):
+        return {"error_code": error.code, "error_message": str(error), **_NOTHING}
     for kind in type(error).__mro__:
         if kind in _CODES:
             row = {"error_code": _CODES[kind], "error_message": str(error), **_NOTHING}

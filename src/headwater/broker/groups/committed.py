@@ -50,20 +50,26 @@ class Committed:
     async def commit(self, committer: Committer, commits: Sequence[Commit]) -> list[ErrorCode]:
         """One error code for each commit, in order."""
         core = self._core
-        group, error = self._group(committer)
+        group, error = self.group_of(committer)
         if group is None or error is not ErrorCode.none:
             return [error] * len(commits)
         turn = core.turn()
         core.moves[group.type].committed_by(group, turn, committer.member_id)
         core.carry_out(group, turn)
-        limit = core.settings.get("offset.metadata.max.bytes")
-        errors = [_metadata_error(commit.metadata or "", limit) for commit in commits]
+        errors = self.metadata_errors(commits)
         accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
         if accepted:
             errors = await self._store(group, committer, accepted, errors)
         return errors
 
-    def _group(self, committer: Committer) -> tuple[Group | None, ErrorCode]:
+    def metadata_errors(self, commits: Sequence[Commit]) -> list[ErrorCode]:
+        limit = self._core.settings.get("offset.metadata.max.bytes")
+        return [_metadata_error(commit.metadata or "", limit) for commit in commits]
+
+    def group_of(
+        self, committer: Committer, transactional: bool = False
+    ) -> tuple[Group | None, ErrorCode]:
+        """The group that this committer may commit to, or why it may not."""
         core = self._core
         if core.refusal is not ErrorCode.none:
             return None, core.refusal
@@ -72,7 +78,7 @@ class Committed:
         group = core.groups.get(committer.group_id)
         if group is not None:
             return group, group.commit_error(
-                committer.member_id, committer.instance_id, committer.generation
+                committer.member_id, committer.instance_id, committer.generation, transactional
             )
         if committer.generation < 0:  # a simple consumer: its group is nothing but its offsets
             return core.create_classic(committer.group_id), ErrorCode.none
@@ -106,14 +112,14 @@ class Committed:
                 for key, value in values.items():
                     offsets.set(*key, value)
             else:
-                self._let_go(group)
+                self.let_go(group)
             answer(waiting, [_for_committer(e, error) for e in errors])
 
         self._core.journal.append(group.id, encode(group.id, dict(values)), then)
         return waiting
 
-    def _let_go(self, group: Group) -> None:
-        """After a failed commit: a group that only this commit had called into being goes again."""
+    def let_go(self, group: Group) -> None:
+        """After a commit that failed or was aborted: a group that it had called into being goes."""
         core = self._core
         core.offsets.close(group.id)
         simple = group.protocol_type is None and group.is_idle

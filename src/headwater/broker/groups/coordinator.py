@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
+from typing import cast
 
 from kio.schema.errors import ErrorCode
 
@@ -33,6 +34,8 @@ from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.joining import JoinRequest
 from headwater.broker.groups.journal import Store
+from headwater.broker.groups.pending import Pending
+from headwater.broker.groups.pending import Store as PendingStore
 from headwater.broker.groups.removal import Removal
 from headwater.broker.groups.syncing import Identity, SyncRequest
 
@@ -48,6 +51,7 @@ class GroupCoordinator:
         self._core = Core(settings, clock, store)
         self._consumer = ConsumerGroups(self._core, image or NoTopics())
         self.offsets = Committed(self._core)
+        self.pending = Pending(self._core, self.offsets, cast(PendingStore, store))
         self.removal = Removal(self._core, self.offsets)
 
     # ---- life ------------------------------------------------------------------------------------

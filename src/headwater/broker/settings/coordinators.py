@@ -103,6 +103,51 @@ PRODUCERS = (
     ),
 )
 
+TRANSACTIONS = (
+    Definition(
+        "transaction.max.timeout.ms",
+        Kind.INT,
+        900_000,
+        "Longest time-out that a transactional producer may ask for.",
+        at_least(1),
+    ),
+    Definition(
+        "transactional.id.expiration.ms",
+        Kind.INT,
+        604_800_000,
+        "How long a transactional id that nobody uses is remembered.",
+        at_least(1),
+    ),
+    Definition(
+        "transaction.state.log.num.partitions",
+        Kind.INT,
+        1,
+        "Partitions of __transaction_state when it is created; one node has no load to spread.",
+        at_least(1),
+    ),
+    Definition(
+        "transaction.state.log.segment.bytes",
+        Kind.INT,
+        100 * 1024**2,
+        "Segment size of __transaction_state; small ones are compacted sooner.",
+        at_least(1),
+    ),
+    Definition(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind.INT,
+        10_000,
+        "How often transactions that took too long are looked for, and aborted.",
+        at_least(1),
+    ),
+    Definition(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        3_600_000,
+        "How often transactional ids that nobody uses are looked for, and forgotten.",
+        at_least(1),
+    ),
+)
+
 
 def _replicas(name: str, kind: Kind) -> Definition:
     return Definition(name, kind, 1, "One node keeps one replica.", at_least(1), effect=False)
@@ -115,4 +160,4 @@ ACCEPTED = (
     _replicas("share.coordinator.state.topic.min.isr", Kind.SHORT),
 )
 
-COORDINATORS = (*GROUPS, *OFFSETS, *PRODUCERS, *SHARES, *ACCEPTED)
+COORDINATORS = (*GROUPS, *OFFSETS, *PRODUCERS, *TRANSACTIONS, *SHARES, *ACCEPTED)
