@@ -1,9 +1,10 @@
 """OffsetCommit (key 8), versions 2 to 10: a group says how far it has read.
 
-Answered when the offsets are durable in `__consumer_offsets`. A member must give its id and the
-current generation; a simple consumer (generation -1) may commit to a group without members. Unknown
-topics and partitions are refused one by one (by name up to version 9, by topic id from 10 on), and so
-is metadata above `offset.metadata.max.bytes`; an error of the group goes to all other partitions.
+Answered when the offsets are durable in `__consumer_offsets`. A member must give its id and the current
+generation; one of the newer protocol an epoch since which it has had the partition, and this in version
+9+ (else UNSUPPORTED_VERSION); a simple consumer (generation -1) may commit to a group without members.
+Unknown topics and partitions are refused one by one (by name up to version 9, by topic id from 10 on),
+and so is metadata above `offset.metadata.max.bytes`; an error of the group goes to all other partitions.
 
 KIP-211 (2 to 4: a retention of its own), KIP-345 (7: static members), KIP-848 (9), KIP-1148 (10: ids).
 """

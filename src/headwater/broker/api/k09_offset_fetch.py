@@ -1,8 +1,8 @@
 """OffsetFetch (key 9), versions 1 to 10: how far a group has read, as far as that is durable.
 
 A partition without a commit, or of a group that nobody knows, has offset -1 and no error. No topics
-(null) means all that the group has committed. Member id and epoch (9+) matter only to groups of the
-newer type. `require_stable` (7+) makes a partition with an open transaction answer
+(null) means all that the group has committed. Member id and epoch (9+) must be right if they are
+given to a group of the newer type. `require_stable` (7+) makes a partition with an open transaction answer
 UNSTABLE_OFFSET_COMMIT.
 
 KIP-447 (7: require_stable), KIP-709 (8: several groups), KIP-848 (9), KIP-1148 (10: topic ids).
@@ -33,7 +33,8 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
 
 
 def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[str, Any]:
-    error, offsets = broker.groups.offsets.fetch(group.group_id)
+    member_id, epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
+    error, offsets = broker.groups.offsets.fetch(group.group_id, member_id, epoch)
     if error is not ErrorCode.none:
         return {"error_code": error, "topics": _failed(group, error, context.api_version)}
     by_id = context.api_version >= 10

@@ -67,11 +67,19 @@ def _member(broker: Broker, group: ConsumerGroup, member: ConsumerMember) -> dic
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.topic_names),
-        "subscribed_topic_regex": member.topic_regex or None,
-        "assignment": _assignment(broker, partitions_of(member.assigned)),
+        "subscribed_topic_regex": member.topic_regex,
+        "assignment": _assignment(broker, _still_read(member)),
         "target_assignment": _assignment(broker, group.target.get(member.id, {})),
         "member_type": CONSUMER if member.classic is None else CLASSIC,
     }
+
+
+def _still_read(member: ConsumerMember) -> Partitions:
+    """All that it has, and all that it has not let go of yet."""
+    read = dict(partitions_of(member.assigned))
+    for topic_id, numbers in partitions_of(member.revoking).items():
+        read[topic_id] = read.get(topic_id, frozenset()) | numbers
+    return read
 
 
 def _assignment(broker: Broker, partitions: Partitions) -> dict[str, Any]:

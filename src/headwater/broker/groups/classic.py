@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -132,9 +133,13 @@ class ClassicGroup:
         return ErrorCode.none if member_id in self.members else ErrorCode.unknown_member_id
 
     def commit_error(
-        self, member_id: str, instance_id: str | None, generation: int, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool = False,
+        knows_epochs: bool = True,
     ) -> ErrorCode:
-        """May offsets be committed by this caller? `transactional` is for TxnOffsetCommit."""
         if self.state is State.DEAD:
             return ErrorCode.coordinator_not_available
         if generation < 0 and self.is_empty:
@@ -149,6 +154,14 @@ class ClassicGroup:
             return ErrorCode.unknown_member_id
         if not transactional and self.state is State.COMPLETING:
             return ErrorCode.rebalance_in_progress
+        return ErrorCode.none
+
+    def partition_commit_error(
+        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+    ) -> ErrorCode:
+        return ErrorCode.none
+
+    def fetch_error(self, member_id: str | None, generation: int) -> ErrorCode:
         return ErrorCode.none
 
     def delete_error(self) -> ErrorCode:

@@ -56,15 +56,28 @@ class Committed:
         turn = core.turn()
         core.moves[group.type].committed_by(group, turn, committer.member_id)
         core.carry_out(group, turn)
-        errors = self.metadata_errors(commits)
+        errors = self.commit_errors(group, committer, commits)
         accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
         if accepted:
             errors = await self._store(group, committer, accepted, errors)
         return errors
 
-    def metadata_errors(self, commits: Sequence[Commit]) -> list[ErrorCode]:
+    def commit_errors(
+        self, group: Group, committer: Committer, commits: Sequence[Commit]
+    ) -> list[ErrorCode]:
+        """What is wrong with each of them, of a committer who may commit."""
         limit = self._core.settings.get("offset.metadata.max.bytes")
-        return [_metadata_error(commit.metadata or "", limit) for commit in commits]
+        topics = self._core.image.topics
+        return [
+            group.partition_commit_error(
+                committer.member_id,
+                committer.generation,
+                topics[commit.topic].id if commit.topic in topics else None,
+                commit.partition,
+            )
+            or _metadata_error(commit.metadata or "", limit)
+            for commit in commits
+        ]
 
     def group_of(
         self, committer: Committer, transactional: bool = False
@@ -77,8 +90,13 @@ class Committed:
             return None, ErrorCode.invalid_group_id
         group = core.groups.get(committer.group_id)
         if group is not None:
+            knows_epochs = transactional or committer.knows_group_not_found
             return group, group.commit_error(
-                committer.member_id, committer.instance_id, committer.generation, transactional
+                committer.member_id,
+                committer.instance_id,
+                committer.generation,
+                transactional,
+                knows_epochs,
             )
         if committer.generation < 0:  # a simple consumer: its group is nothing but its offsets
             return core.create_classic(committer.group_id), ErrorCode.none
@@ -126,9 +144,13 @@ class Committed:
         if simple and not core.offsets.of(group.id) and core.groups.get(group.id) is group:
             core.forget(group.id)
 
-    def fetch(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
+    def fetch(
+        self, group_id: str, member_id: str | None = None, epoch: int = -1
+    ) -> tuple[ErrorCode, GroupOffsets]:
         """All that the group has committed durably; a group that nobody knows has nothing."""
-        return self._core.refusal, self._core.offsets.of(group_id)
+        group = self._core.groups.get(group_id)
+        error = group.fetch_error(member_id, epoch) if group is not None else ErrorCode.none
+        return self._core.refusal or error, self._core.offsets.of(group_id)
 
     async def delete(self, group_id: str, keys: Sequence[Key]) -> tuple[ErrorCode, list[ErrorCode]]:
         """The error for the whole request, and one for each partition."""

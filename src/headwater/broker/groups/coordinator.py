@@ -28,10 +28,10 @@ from headwater.broker.groups.committed import Committed
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
 from headwater.broker.groups.consumer.service import ConsumerGroups
-from headwater.broker.groups.consumer.subscriptions import Image, NoTopics
 from headwater.broker.groups.core import Core, Settings, ticket
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group
+from headwater.broker.groups.image import Image
 from headwater.broker.groups.joining import JoinRequest
 from headwater.broker.groups.journal import Store
 from headwater.broker.groups.pending import Pending
@@ -48,8 +48,8 @@ class GroupCoordinator:
         store: Store,
         image: Image | None = None,
     ) -> None:
-        self._core = Core(settings, clock, store)
-        self._consumer = ConsumerGroups(self._core, image or NoTopics())
+        self._core = Core(settings, clock, store, image)
+        self._consumer = ConsumerGroups(self._core)
         self.offsets = Committed(self._core)
         self.pending = Pending(self._core, self.offsets, cast(PendingStore, store))
         self.removal = Removal(self._core, self.offsets)

@@ -19,6 +19,7 @@ from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
 from headwater.broker.groups.group import Group, Moves
+from headwater.broker.groups.image import Image, NoTopics
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
 
@@ -33,8 +34,11 @@ class Settings(Protocol):
 
 
 class Core:
-    def __init__(self, settings: Settings, clock: Clock, store: Store) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, store: Store, image: Image | None = None
+    ) -> None:
         self.settings = settings
+        self.image = image or NoTopics()
         self.clock = clock
         self.groups: dict[str, Group] = {}
         self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}

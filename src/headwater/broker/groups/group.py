@@ -7,6 +7,7 @@ to one type at a time and offsets, listing, deletion and expiry treat all types 
 from __future__ import annotations
 
 from typing import Any, Protocol
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -31,8 +32,23 @@ class Group(Protocol):
         """Empty, and nobody is on the way in: may be removed when it has no offsets."""
 
     def commit_error(
-        self, member_id: str, instance_id: str | None, generation: int, transactional: bool = False
-    ) -> ErrorCode: ...
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool = False,
+        knows_epochs: bool = True,
+    ) -> ErrorCode:
+        """May offsets be committed by this caller? `transactional` is for TxnOffsetCommit,
+        `knows_epochs` for clients of a version that has member epochs."""
+
+    def partition_commit_error(
+        self, member_id: str, generation: int, topic_id: UUID | None, partition: int
+    ) -> ErrorCode:
+        """May this caller, who may commit, do so for this partition?"""
+
+    def fetch_error(self, member_id: str | None, generation: int) -> ErrorCode:
+        """May this caller read the group's offsets?"""
 
     def delete_error(self) -> ErrorCode: ...
 

@@ -63,7 +63,7 @@ class Pending:
         group, error = self._committed.group_of(committer, transactional=True)
         if group is None or error is not ErrorCode.none:
             return [error] * len(commits)
-        errors = self._committed.metadata_errors(commits)
+        errors = self._committed.commit_errors(group, committer, commits)
         accepted = [c for c, e in zip(commits, errors, strict=True) if e is ErrorCode.none]
         if not accepted:
             return errors

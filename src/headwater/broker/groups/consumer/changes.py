@@ -18,7 +18,6 @@ class Changes:
     def __init__(self, group: ConsumerGroup) -> None:
         self._group = group
         self._gone: dict[str, None] = {}
-        self._new: set[str] = set()
         self._members: dict[str, None] = {}
         self._regexes: dict[str, None] = {}
         self._targets: dict[str, None] = {}
@@ -36,20 +35,14 @@ class Changes:
     def member(self, member_id: str) -> None:
         self._members[member_id] = None
 
-    def arrived(self, member_id: str, inherits: bool = False) -> None:
-        """A member that was not there before; one that inherits has target and assignment."""
-        if not inherits:
-            self._new.add(member_id)
+    def arrived(self, member_id: str) -> None:
+        """A member that was not there before; it may have inherited target and assignment."""
         self._gone.pop(member_id, None)
         for part in (self._members, self._targets, self._currents):
             part[member_id] = None
 
-    def is_new(self, member_id: str) -> bool:
-        return member_id in self._new
-
     def gone(self, member_id: str) -> None:
         self._gone[member_id] = None
-        self._new.discard(member_id)
 
     def regex(self, expression: str) -> None:
         self._regexes[expression] = None

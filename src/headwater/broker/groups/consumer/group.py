@@ -42,7 +42,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.epoch = 0
+        self.epoch = 1
         self.metadata_hash = 0
         """Of the subscribed topics as they were when the epoch was last raised."""
         self.topics_seen: int | None = None
@@ -133,9 +133,14 @@ class ConsumerGroup:
     # ---- offsets and the group's end -------------------------------------------------------------
 
     def commit_error(
-        self, member_id: str, instance_id: str | None, generation: int, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        transactional: bool = False,
+        knows_epochs: bool = True,
     ) -> ErrorCode:
-        """May this caller commit? An older epoch is for `partition_commit_error` to judge."""
+        """An older epoch is for `partition_commit_error` to judge."""
         if self.dead:
             return ErrorCode.coordinator_not_available
         if generation < 0 and not self.members:
@@ -145,6 +150,8 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.unknown_member_id
+        if member.classic is None and not knows_epochs:
+            return ErrorCode.unsupported_version
         if generation > member.epoch or (generation < member.epoch and generation <= 0):
             return _stale(member)
         return ErrorCode.none

@@ -24,8 +24,8 @@ from headwater.broker.groups.consumer.member import (
     Partitions,
     partitions_of,
 )
-from headwater.broker.groups.consumer.subscriptions import Image
 from headwater.broker.groups.effects import Now
+from headwater.broker.groups.image import Image, NoTopics
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMemb
     for member in members:
         group.remove(member)
         changes.gone(member.id)
-    for expression in subscriptions.resolve(group, subscriptions.NoTopics(), 0):
+    for expression in subscriptions.resolve(group, NoTopics(), 0):
         changes.regex(expression)
     group.subscribe()
     raise_epoch(group, changes)
@@ -218,7 +218,7 @@ def replace_static(
     )
     group.add(member)
     group.target[member_id] = target
-    changes.arrived(member_id, inherits=True)
+    changes.arrived(member_id)
     return member
 
 
@@ -342,7 +342,7 @@ def _update(member: ConsumerMember, beat: Beat, changes: Changes) -> bool:
     member.assignor = beat.assignor or member.assignor
     if before != (_said(member), member.topic_names, member.topic_regex):
         changes.member(member.id)
-    return before[1:] != (member.topic_names, member.topic_regex) or changes.is_new(member.id)
+    return before[1:] != (member.topic_names, member.topic_regex)
 
 
 def _said(member: ConsumerMember) -> tuple[object, ...]:

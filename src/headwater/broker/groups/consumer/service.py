@@ -27,15 +27,13 @@ from headwater.broker.groups.consumer.heartbeat import (
 )
 from headwater.broker.groups.consumer.member import JOIN_EPOCH, MemberState
 from headwater.broker.groups.consumer.settling import Settling
-from headwater.broker.groups.consumer.subscriptions import Image
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Turn
 
 
 class ConsumerGroups:
-    def __init__(self, core: Core, image: Image) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._image = image
         self._settling = Settling(core)
         core.moves[ConsumerGroup.type] = self
 
@@ -60,11 +58,16 @@ class ConsumerGroups:
         found = self._core.groups.get(group_id)
         if isinstance(found, ConsumerGroup) and not found.dead:
             return found, Changes(found)
-        if beat.epoch != JOIN_EPOCH or (found is not None and not self._may_replace(found)):
-            problem = "not found" if found is None else "is not a consumer group"
-            raise Refused(ErrorCode.group_id_not_found, f"Group {group_id} {problem}.")
+        if found is None and beat.epoch != JOIN_EPOCH:
+            word = "Consumer group" if beat.epoch > JOIN_EPOCH else "Group"
+            raise Refused(ErrorCode.group_id_not_found, f"{word} {group_id} not found.")
+        if found is not None and (beat.epoch != JOIN_EPOCH or not self._may_replace(found)):
+            raise Refused(
+                ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group."
+            )
         group = ConsumerGroup(group_id)
         changes = Changes(group)
+        changes.group()
         if isinstance(found, ClassicGroup):
             changes.first += [(key, None) for key in found.tombstone_keys()]
         return group, changes
@@ -82,7 +85,7 @@ class ConsumerGroups:
             get("group.consumer.max.size"),
             get("group.consumer.assignors"),
         )
-        return Setting(self._image, limits, self._core.now())
+        return Setting(self._core.image, limits, self._core.now())
 
     # ---- life ------------------------------------------------------------------------------------
 

@@ -1,46 +1,20 @@
 """Which topics a group subscribes to, as they are now: by name and by regular expression.
 
 `heartbeat` calls `refresh` whenever a subscription has changed or the catalogue has. Topics are
-handed in as an `Image`; the catalogue is one. A change of the topics that matter raises the group's
+handed in as an `Image`. A change of the topics that matter raises the group's
 epoch, and the hash that is stored with it tells after a restart that nothing has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Protocol
 from uuid import UUID
 
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember
 from headwater.broker.groups.consumer.records import RegexValue
 from headwater.broker.groups.consumer.regex import compiled
-
-
-class Topic(Protocol):
-    @property
-    def id(self) -> UUID: ...
-
-    @property
-    def partitions(self) -> int: ...
-
-
-class Image(Protocol):
-    """The topics that there are; `version` grows with every change."""
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def topics(self) -> Mapping[str, Topic]: ...
-
-
-class NoTopics:
-    """An image without topics."""
-
-    version = 0
-    topics: Mapping[str, Topic] = {}
+from headwater.broker.groups.image import Image
 
 
 def resolve(group: ConsumerGroup, image: Image, now_ms: int, force: bool = False) -> list[str]:

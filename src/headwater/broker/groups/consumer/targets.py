@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from headwater.broker.groups.consumer.assignors import ASSIGNORS, Claim
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.subscriptions import Image, ids_of, sizes
+from headwater.broker.groups.consumer.subscriptions import ids_of, sizes
+from headwater.broker.groups.image import Image
 
 
 def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now_ms: int) -> list[str]:
