@@ -14,6 +14,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from kio.schema.errors import ErrorCode
+
 from headwater.broker.groups.coordinator import fresh_member_id
 from headwater.broker.groups.effects import Joined
 from headwater.broker.groups.joining import JoinRequest
@@ -26,6 +28,9 @@ _MS = timedelta(milliseconds=1)
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    if broker.shares.has(request.group_id):
+        refused = Joined(ErrorCode.inconsistent_group_protocol, member_id=request.member_id)
+        return _response(refused, context.api_version)
     joined = await broker.groups.join(request.group_id, _request(request, context))
     return _response(joined, context.api_version)
 

@@ -37,7 +37,7 @@ def _describe(broker: Broker, group_id: str, context: Context) -> dict[str, Any]
         return {"group_id": group_id, "error_code": broker.groups.refusal}
     group = broker.groups.groups.get(group_id)
     if not isinstance(group, ClassicGroup):
-        return _absent(group_id, group is not None, context)
+        return _absent(group_id, group is not None or broker.shares.has(group_id), context)
     stable = group.state is State.STABLE
     return {
         "error_code": ErrorCode.none,

@@ -21,19 +21,27 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
         return {"error_code": broker.groups.refusal}
     states = {state.lower() for state in getattr(request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(request, "types_filter", ())}
-    return {
-        "groups": [
-            {
-                "group_id": group.id,
-                "protocol_type": group.protocol_type or "",
-                "group_state": group.state_name,
-                "group_type": group.type,
-            }
-            for group in broker.groups.groups.values()
-            if (not states or group.state_name.lower() in states)
-            and (not types or group.type in types)
-        ]
-    }
+    groups = [
+        {
+            "group_id": group.id,
+            "protocol_type": group.protocol_type or "",
+            "group_state": group.state_name,
+            "group_type": group.type,
+        }
+        for group in broker.groups.groups.values()
+        if (not states or group.state_name.lower() in states) and (not types or group.type in types)
+    ]
+    groups += [
+        {
+            "group_id": group_id,
+            "protocol_type": "share",
+            "group_state": state,
+            "group_type": "share",
+        }
+        for group_id, state in broker.shares.list()
+        if (not states or state.lower() in states) and (not types or "share" in types)
+    ]
+    return {"groups": groups}
 
 
 API = Api(16, "ListGroups", (0, 5), handle)

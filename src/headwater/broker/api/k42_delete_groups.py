@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    results = [
-        {"group_id": group_id, "error_code": await broker.groups.removal.delete_group(group_id)}
-        for group_id in dict.fromkeys(request.groups_names)
-    ]
+    results = []
+    for group_id in dict.fromkeys(request.groups_names):
+        if broker.shares.has(group_id):
+            error = await broker.shares.delete(group_id)
+        else:
+            error = await broker.groups.removal.delete_group(group_id)
+        results.append({"group_id": group_id, "error_code": error})
     return {"results": results}
 
 

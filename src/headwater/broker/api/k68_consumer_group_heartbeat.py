@@ -13,6 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from kio.schema.errors import ErrorCode
+
 from headwater.broker.groups.consumer.heartbeat import Beat, Refused
 from headwater.broker.groups.consumer.validity import check
 from headwater.broker.registry import Api, Context
@@ -29,6 +31,9 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
         check(request.group_id, beat, context.api_version, broker.settings)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
+    if broker.shares.has(request.group_id):
+        message = f"Group {request.group_id} is not a consumer group."
+        return {"error_code": ErrorCode.group_id_not_found, "error_message": message}
     beaten = await broker.groups.consumer_heartbeat(request.group_id, beat)
     response: dict[str, Any] = {
         "error_code": beaten.error,

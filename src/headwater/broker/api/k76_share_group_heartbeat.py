@@ -21,6 +21,8 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
     problem = _problem(request)
     if problem is not None:
         return _refused(ErrorCode.invalid_request, problem)
+    if not request.member_id.strip():
+        return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
     group_id, member_id = request.group_id, request.member_id
     try:
@@ -38,7 +40,9 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
         )
     except GroupError as error:
         return _refused(error.code, error.message)
-    told = group.tell(member, request.member_epoch)
+    told = group.tell(
+        member, request.member_epoch, always=request.subscribed_topic_names is not None
+    )
     answer: dict[str, Any] = {
         "member_id": member_id,
         "member_epoch": member.epoch,
@@ -56,8 +60,6 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
 def _problem(request: Any) -> str | None:
     if not request.group_id.strip():
         return "GroupId can't be empty."
-    if not request.member_id.strip():
-        return "MemberId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
         return "RackId can't be empty."
     if request.member_epoch < LEAVE:

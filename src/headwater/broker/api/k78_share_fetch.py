@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.shares.acknowledging import Settled, problem, settle
+from headwater.broker.shares.acknowledging import Settled, is_wrong, settle
 from headwater.broker.shares.fetching import Row, ShareFetch, Wanted
 from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey, update
 
@@ -25,16 +25,15 @@ STRICT = 1
 
 
 async def share_fetch(broker: Broker, request: Any, context: Context) -> Response:
-    wrong = problem(request, context.api_version)
-    if wrong is not None:
-        return {"error_code": ErrorCode.invalid_request, "error_message": wrong}
+    if is_wrong(request):
+        return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
     key = SessionKey(request.group_id, request.member_id)
     try:
         session = _session(broker, request, key, context)
     except SessionError as error:
         return {"error_code": error.code}
-    settling = shares.spawn(settle(shares, key, request.topics))
+    settling = shares.spawn(settle(shares, key, request))
     rows: list[Row] = []
     if request.share_session_epoch != FINAL and not getattr(request, "is_renew_ack", False):
         rows = await ShareFetch(shares, session, _wanted(request)).run()
@@ -82,21 +81,25 @@ def _wanted(request: Any) -> Wanted:
 def _responses(rows: list[Row], settled: Settled) -> list[dict[str, Any]]:
     answers: dict[Any, dict[str, Any]] = {}
     for row in rows:
-        answer = answers.setdefault(row.place, {"partition_index": row.place[1]})
+        answer = answers.setdefault(row.place, _empty(row.place[1]))
         answer["error_code"] = row.error
-        answer["records"] = row.records or None
+        answer["records"] = row.records
         answer["acquired_records"] = [
             {"first_offset": a.first, "last_offset": a.last, "delivery_count": a.deliveries}
             for a in row.acquired
         ]
     for place, (code, message) in settled.items():
-        answer = answers.setdefault(place, {"partition_index": place[1]})
+        answer = answers.setdefault(place, _empty(place[1]))
         answer["acknowledge_error_code"] = code
         answer["acknowledge_error_message"] = message
     topics: dict[Any, list[dict[str, Any]]] = {}
     for (topic_id, _), answer in answers.items():
         topics.setdefault(topic_id, []).append(answer)
     return [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in topics.items()]
+
+
+def _empty(number: int) -> dict[str, Any]:
+    return {"partition_index": number, "records": b""}
 
 
 API = Api(78, "ShareFetch", (1, 2), share_fetch)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.shares.acknowledging import problem, settle
+from headwater.broker.shares.acknowledging import is_wrong, settle
 from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey
 
 if TYPE_CHECKING:
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 
 async def acknowledge(broker: Broker, request: Any, context: Context) -> Response:
-    wrong = problem(request, context.api_version)
-    if wrong is not None:
-        return {"error_code": ErrorCode.invalid_request, "error_message": wrong}
+    if is_wrong(request):
+        return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
     key = SessionKey(request.group_id, request.member_id)
     if request.share_session_epoch == INITIAL:
@@ -31,7 +30,7 @@ async def acknowledge(broker: Broker, request: Any, context: Context) -> Respons
         shares.sessions.resume(key, request.share_session_epoch)
     except SessionError as error:
         return {"error_code": error.code}
-    settled = await asyncio.shield(shares.spawn(settle(shares, key, request.topics)))
+    settled = await asyncio.shield(shares.spawn(settle(shares, key, request)))
     if request.share_session_epoch == FINAL:
         shares.end_session(key)
     topics: dict[Any, list[dict[str, Any]]] = {}

@@ -90,6 +90,13 @@ GROUP: dict[str, Definition] = by_name(
                 True,
                 "Whether a member may renew its lock on a record.",
             ),
+            Definition(
+                "errors.deadletterqueue.topic.name",
+                Kind.STRING,
+                None,
+                "Where a share group's rejected and given-up records go; empty: nowhere. Not set: "
+                "`share.dead.letters.enable` decides.",
+            ),
         ),
     )
 )

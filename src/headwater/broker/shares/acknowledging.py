@@ -16,38 +16,34 @@ from headwater.broker.shares.state import Ack, Acknowledgement
 Settled = dict[Place, tuple[ErrorCode, str | None]]
 
 
-def problem(request: Any, api_version: int) -> str | None:
-    """What is wrong with the request as such."""
-    if not request.group_id:
-        return "GroupId can't be empty."
-    if not request.member_id:
-        return "MemberId can't be empty."
-    return None
+def is_wrong(request: Any) -> bool:
+    """Whether the request as such is refused."""
+    return not request.group_id or not request.member_id
 
 
-async def settle(shares: ShareCoordinator, key: SessionKey, topics: Any) -> Settled:
+async def settle(shares: ShareCoordinator, key: SessionKey, request: Any) -> Settled:
     """Settle all acknowledgements of a request, side by side; done when durable."""
     places: list[Place] = []
     working = []
-    for topic in topics:
+    renews = getattr(request, "is_renew_ack", False)
+    for topic in request.topics:
         for partition in topic.partitions:
             if partition.acknowledgement_batches:
                 places.append((topic.topic_id, partition.partition_index))
-                working.append(_settle_one(shares, key, places[-1], partition))
+                working.append(_settle_one(shares, key, places[-1], partition, renews))
     return dict(zip(places, await asyncio.gather(*working), strict=True))
 
 
 async def _settle_one(
-    shares: ShareCoordinator, key: SessionKey, place: Place, partition: Any
+    shares: ShareCoordinator, key: SessionKey, place: Place, partition: Any, renews: bool
 ) -> tuple[ErrorCode, str | None]:
-    wrong = _wrong(partition.acknowledgement_batches)
-    if wrong is not None:
-        return ErrorCode.invalid_request, wrong
-    topic = shares.broker.catalogue.by_id.get(place[0])
+    if not _in_order(partition.acknowledgement_batches, Ack.RENEW if renews else Ack.REJECT):
+        return ErrorCode.invalid_request, None
+    if place[0] not in shares.broker.catalogue.by_id:
+        return ErrorCode.unknown_topic_id, None
     keeper = shares.keepers.get(Key(key.group_id, *place))
-    if topic is None or keeper is None:
-        code = ErrorCode.unknown_topic_or_partition
-        return code, "This server does not host this topic-partition."
+    if keeper is None:
+        return ErrorCode.unknown_topic_or_partition, None
     batches = [
         Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types)
         for each in partition.acknowledgement_batches
@@ -55,15 +51,16 @@ async def _settle_one(
     return await keeper.acknowledge(key.member_id, batches)
 
 
-def _wrong(batches: Sequence[Any]) -> str | None:
-    end = -1
+def _in_order(batches: Sequence[Any], highest: int) -> bool:
+    """Ascending, without overlap, with one type for all offsets or one for each."""
+    end = 0
     for each in batches:
         types = each.acknowledge_types
-        if each.first_offset > each.last_offset or each.first_offset < end:
-            return "Acknowledgement batches must be in order and must not overlap."
-        if not types or len(types) not in (1, each.last_offset - each.first_offset + 1):
-            return "One acknowledge type for the batch, or one for each offset."
-        if any(kind not in tuple(Ack) for kind in types):
-            return f"Invalid acknowledge type: {max(types)}"
+        if not end <= each.first_offset <= each.last_offset:
+            return False
+        if len(types) not in (1, each.last_offset - each.first_offset + 1):
+            return False
+        if min(types) < Ack.GAP or max(types) > highest:
+            return False
         end = each.last_offset + 1
-    return None
+    return True

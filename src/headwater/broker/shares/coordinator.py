@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.shares.deadletters import DeadLetters
 from headwater.broker.shares.keeper import Keeper
-from headwater.broker.shares.membership import GroupError, Member, ShareGroup
+from headwater.broker.shares.membership import JOIN, GroupError, Member, ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, Key
 from headwater.broker.shares.sessions import SessionKey, Sessions
 from headwater.broker.shares.state import Change, State
@@ -133,7 +133,11 @@ class ShareCoordinator:
         rack_id: str | None,
     ) -> tuple[ShareGroup, Member]:
         """A member says that it is alive. Raises GroupError."""
-        group = self.groups.get(group_id) or ShareGroup(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            if epoch != JOIN:
+                raise GroupError(ErrorCode.group_id_not_found, f"Share group {group_id} not found.")
+            group = ShareGroup(group_id)
         size_max: int = self.settings.get("group.share.max.size")
         member = group.heartbeat(
             member_id, epoch, topics, client=client, rack_id=rack_id, size_max=size_max
@@ -166,7 +170,9 @@ class ShareCoordinator:
     def leave(self, group_id: str, member_id: str) -> None:
         """A member goes. Its session stays: the last acknowledgements may still come."""
         group = self.groups.get(group_id)
-        if group is None or member_id not in group.members:
+        if group is None:
+            raise GroupError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+        if member_id not in group.members:
             raise GroupError(
                 ErrorCode.unknown_member_id,
                 f"Member {member_id} is not a member of group {group_id}.",

@@ -30,6 +30,7 @@ from headwater.broker.shares.state import (
     Limits,
     Reason,
     SharePartition,
+    UnknownRecords,
 )
 from headwater.broker.shares.state_topic import Kept
 from headwater.broker.topics import TopicError
@@ -140,13 +141,15 @@ class Keeper:
     ) -> tuple[ErrorCode, str | None]:
         """Settle what a member says; done when it is durable."""
         if self.state is None:
-            return ErrorCode.invalid_record_state, "The record state is invalid."
+            return ErrorCode.invalid_request, None
         try:
             changes = self.state.acknowledge(
                 member, acknowledgements, self.limits(), self._shares.now()
             )
+        except UnknownRecords:
+            return ErrorCode.invalid_request, None
         except AckError as error:
-            return ErrorCode.invalid_record_state, f"The record state is invalid: {error}."
+            return ErrorCode.invalid_record_state, str(error)
         self._arm()
         return await self._settle(changes)
 
@@ -230,15 +233,14 @@ class Keeper:
     def release(self, member: str) -> None:
         """The member is gone: what it holds is free at once."""
         if self.state is not None:
-            freed = self.state.release(member)
-            if freed:
-                self._note(freed)
+            self._give_back(*self.state.release(member, self.limits()))
 
     def expire(self) -> None:
         """Locks whose time is over."""
-        if self.state is None:
-            return
-        freed, given_up = self.state.expire(self.limits(), self._shares.now())
+        if self.state is not None:
+            self._give_back(*self.state.expire(self.limits(), self._shares.now()))
+
+    def _give_back(self, freed: Sequence[Change], given_up: Sequence[Change]) -> None:
         if freed:
             self._note(freed)
         if given_up:

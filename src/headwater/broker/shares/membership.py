@@ -118,11 +118,14 @@ class ShareGroup:
     @staticmethod
     def _check_epoch(member: Member, epoch: int) -> None:
         if epoch not in (member.epoch, member.previous):
-            size = "greater" if epoch > member.epoch else "smaller"
+            size, more = "greater", ""
+            if epoch < member.epoch:
+                size = "smaller"
+                more = f", and it does not match the previous member epoch ({member.previous})"
             raise GroupError(
                 ErrorCode.fenced_member_epoch,
                 f"The share group member has a {size} member epoch ({epoch}) than the one known "
-                f"by the group coordinator ({member.epoch}). The member must abandon all its "
+                f"by the group coordinator ({member.epoch}){more}. The member must abandon all its "
                 "partitions and rejoin.",
             )
 
@@ -148,10 +151,12 @@ class ShareGroup:
         self.target = assign(wanted, known)
         return True
 
-    def tell(self, member: Member, asked_with: int) -> Assignment | None:
+    def tell(self, member: Member, asked_with: int, *, always: bool) -> Assignment | None:
         """The assignment if it is new to the member, which sent its heartbeat with this epoch."""
         target = self.target.get(member.id, {})
-        new = asked_with != member.epoch or asked_with == JOIN or target != member.assigned
+        new = (
+            always or asked_with != member.epoch or asked_with == JOIN or target != member.assigned
+        )
         if member.epoch != self.epoch:
             member.previous, member.epoch = member.epoch, self.epoch
         member.assigned = target

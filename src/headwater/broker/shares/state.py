@@ -10,14 +10,13 @@
 
 A settlement is decided at once, takes effect when it is durable (`commit`) and is forgotten if that
 fails (`undo`); in between its records are marked and nobody else may have them. Giving a record back
-needs no waiting: whether it is written or not, it will be delivered again. A release or an expired
-lock at the delivery limit archives instead. A member that closes hands its records back as if they
-had not been delivered, so its count goes down again (Kafka does the same).
+needs no waiting: whether it is written or not, it will be delivered again. A release, an expired lock
+or a member that goes away at the delivery limit archives instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ __all__ = [
     "Change",
     "SharePartition",
     "State",
+    "UnknownRecords",
 ]
 
 
@@ -47,6 +47,10 @@ class Ack(IntEnum):
 
 class AckError(Exception):
     """The records are not the member's to acknowledge (INVALID_RECORD_STATE)."""
+
+
+class UnknownRecords(AckError):
+    """They were never delivered (INVALID_REQUEST)."""
 
 
 class Acknowledgement(NamedTuple):
@@ -215,10 +219,14 @@ class SharePartition:
         if last < self.start:
             return  # retention or an administrator was quicker
         if last >= self.end:
-            raise AckError(f"{first}–{last} is beyond the records in flight")
+            raise UnknownRecords(f"{first}–{last} is beyond the records in flight")
         for run in self.runs.look(first, last):
-            if run.state is not State.ACQUIRED or run.member != member or run.writing:
-                raise AckError(f"{run.first}–{run.last} is not acquired by this member")
+            if run.state is not State.ACQUIRED or run.writing:
+                raise AckError(
+                    "The batch cannot be acknowledged. The batch is not in the acquired state."
+                )
+            if run.member != member:
+                raise AckError("Member is not the owner of batch record")
 
     def commit(self, changes: Iterable[Change]) -> None:
         """They are durable."""
@@ -233,38 +241,31 @@ class SharePartition:
                 run.writing, run.deadline = False, deadline
             self.runs.merge(change.first, change.last)
 
-    def release(self, member: str) -> list[Change]:
-        """The member is gone. Its records are free from now on; returns what to write down."""
-        changes = [
-            Change(run.first, run.last, State.AVAILABLE, max(run.deliveries - 1, 0))
-            for run in self.runs
-            if run.state is State.ACQUIRED and run.member == member and not run.writing
-        ]
-        for change in changes:
-            self._apply(change)
-        return changes
+    def release(self, member: str, limits: Limits) -> tuple[list[Change], list[Change]]:
+        """The member is gone: (free from now on, archived when durable)."""
+        return self._give_back([run for run in self._locked() if run.member == member], limits)
 
     def expire(self, limits: Limits, now: int) -> tuple[list[Change], list[Change]]:
         """Locks that have ended: (free from now on, archived when durable)."""
+        return self._give_back([run for run in self._locked() if run.deadline <= now], limits)
+
+    def _locked(self) -> Iterator[Run]:
+        return (run for run in self.runs if run.state is State.ACQUIRED and not run.writing)
+
+    def _give_back(self, found: list[Run], limits: Limits) -> tuple[list[Change], list[Change]]:
         freed: list[Change] = []
         given_up: list[Change] = []
-        for run in self.runs:
-            if run.state is State.ACQUIRED and run.deadline <= now and not run.writing:
-                change = _settled(run, Ack.RELEASE, limits)
-                (given_up if change.state is State.ARCHIVED else freed).append(change)
+        for run in found:
+            change = _settled(run, Ack.RELEASE, limits)
+            (given_up if change.state is State.ARCHIVED else freed).append(change)
+            run.writing = change.state is State.ARCHIVED
         for change in freed:
             self._apply(change)
-        for change in given_up:
-            for run in self.runs.between(change.first, change.last):
-                run.writing = True
         return freed, given_up
 
     def next_deadline(self) -> int | None:
         """When the next lock ends."""
-        locked = (
-            run.deadline for run in self.runs if run.state is State.ACQUIRED and not run.writing
-        )
-        return min(locked, default=None)
+        return min((run.deadline for run in self._locked()), default=None)
 
     def move_start(self, offset: int) -> bool:
         """The log begins later now: what was before is gone for this group, too."""

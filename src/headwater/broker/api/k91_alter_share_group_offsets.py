@@ -1,0 +1,60 @@
+"""AlterShareGroupOffsets (key 91), version 0: let a share group begin elsewhere; KIP-932.
+
+Only for a group without members. Everything in flight is forgotten: records from the new start on are
+delivered (again). Durable before the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.shares.membership import ShareGroup
+from headwater.broker.shares.records import Key
+from headwater.log.partition import StorageFailed
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+MESSAGES = {
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    ErrorCode.kafka_storage_error: "Disk error when trying to access log file on the disk.",
+}
+
+
+async def alter(broker: Broker, request: Any, context: Context) -> Response:
+    shares, group_id = broker.shares, request.group_id
+    if group_id in broker.groups.groups and not shares.has(group_id):
+        code, message = ErrorCode.group_id_not_found, f"Group {group_id} is not a share group."
+        return {"error_code": code, "error_message": message}
+    group = shares.groups.setdefault(group_id, ShareGroup(group_id))
+    if group.members:
+        code, message = ErrorCode.non_empty_group, "The group is not empty."
+        return {"error_code": code, "error_message": message}
+    return {"responses": [await _topic(broker, group_id, each) for each in request.topics]}
+
+
+async def _topic(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
+    topic = broker.catalogue.topics.get(asked.topic_name)
+    answers: list[dict[str, Any]] = []
+    for part in asked.partitions:
+        code = ErrorCode.none
+        if topic is None or part.partition_index not in range(topic.partitions):
+            code = ErrorCode.unknown_topic_or_partition
+        else:
+            key = Key(group_id, topic.id, part.partition_index)
+            try:
+                await broker.shares.keeper(key, topic.name).reset(part.start_offset)
+            except StorageFailed:
+                code = ErrorCode.kafka_storage_error
+        message = MESSAGES.get(code)
+        answers.append(
+            {"partition_index": part.partition_index, "error_code": code, "error_message": message}
+        )
+    topic_id = None if topic is None else topic.id
+    return {"topic_name": asked.topic_name, "topic_id": topic_id, "partitions": answers}
+
+
+API = Api(91, "AlterShareGroupOffsets", (0, 0), alter)
