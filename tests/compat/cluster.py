@@ -129,7 +129,7 @@ def headwater_process(
     try:
         try:
             until(lambda: _answers(process, port), "headwater to answer", timeout=30)
-        except AssertionError as unanswered:
+        except Exception as unanswered:
             said = log.read_text()[-3000:]
             unanswered.add_note(f"exit code {process.poll()}; headwater said:\n{said}")
             raise

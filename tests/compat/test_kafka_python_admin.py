@@ -27,6 +27,9 @@ from kafka.structs import OffsetAndMetadata
 from .cluster import Cluster
 from .waiting import until
 
+# Its sockets are sometimes collected while a test still runs; see `leaked_sockets`.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[KafkaAdminClient]:
