@@ -19,14 +19,17 @@ from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
+from headwater.broker.excisions import Excisions
 from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
+from headwater.broker.quotas.enforcement import Quotas
 from headwater.broker.registry import load_apis
 from headwater.broker.security import listeners
+from headwater.broker.security.authorizer import Authorizer
 from headwater.broker.security.credentials import Credentials
 from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
@@ -109,6 +112,8 @@ class Broker:
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
             self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
             self.credentials = Credentials(self.catalogue)
+            self.authorizer = self._make_authorizer()
+            self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
             self._follow_configs()
             self.topics = Topics(
                 self.catalogue, self.store, self.settings, self.executor, self.disk
@@ -148,6 +153,8 @@ class Broker:
         self.housekeeping.start()
         self.cleaner = Cleaner(self)
         self.cleaner.start()
+        self.excisions = Excisions(self)
+        self.excisions.start()
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -166,6 +173,16 @@ class Broker:
     def reconfigure(self, topic: Topic) -> None:
         self.topics.reconfigure(topic)
 
+    def _make_authorizer(self) -> Authorizer | None:
+        """Where one is asked for, its rules stand in front of every handler."""
+        if not self.settings.get("authorizer.class.name"):
+            return None
+        from headwater.broker.security.rules import guarded  # nobody else needs them
+
+        authorizer = Authorizer(self.catalogue, self.settings)
+        self.apis = guarded(self.apis, authorizer)
+        return authorizer
+
     async def _open_doors(self) -> None:
         if any(listener.logs_in for listener in self.doors.listeners):
             await self.credentials.prepare()
@@ -178,6 +195,7 @@ class Broker:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
         self.doors.close()
+        await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
         self.groups.stopping()
@@ -224,6 +242,10 @@ class Broker:
             connection.fail("max.connections are open")
         elif self._per_host[host] > self.settings.get("max.connections.per.ip"):
             connection.fail("max.connections.per.ip are open")
+        elif self.quotas.active:
+            wait = self.quotas.connection_wait(host)
+            if wait:
+                connection.refuse_later(wait, "its connection_creation_rate is exceeded")
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)

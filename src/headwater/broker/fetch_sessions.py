@@ -68,6 +68,14 @@ class FetchSessions:
         for wake in tuple(self.waiting):
             wake()
 
+    def topics_of(self, session_id: int) -> set[Any]:
+        """The topics (names or ids) that a session remembers."""
+        session = self._sessions.get(session_id)
+        return set() if session is None else {topic for topic, _ in session.asked}
+
+    def forget(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
     def resume(self, request: Any, by_id: bool) -> tuple[Session | None, list[Asked], ErrorCode]:
         """The session (if any) and the partitions that this request is about."""
         asked = {(item.topic, item.partition): item for item in _asked(request, by_id)}
@@ -119,6 +127,18 @@ class FetchSessions:
             if before is not None:
                 item.told = before.told
             session.asked[key] = item
+
+    def held_back(self, session_id: int) -> int:
+        """The answer was not sent, because of a quota: nothing of it is told. The id to answer."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return session_id
+        if session.epoch == 1:  # made by this request, which the client will repeat from the start
+            del self._sessions[session_id]
+            return 0
+        for asked in session.asked.values():
+            asked.told = None
+        return session_id
 
     @staticmethod
     def changed(session: Session, rows: Rows) -> Rows:

@@ -26,7 +26,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -87,10 +87,12 @@ class ApacheKafka:
     """A running node. `data` is its log dir (one folder per partition), `log` its own log file."""
 
     bootstrap: str
+    """Of the plain listener; the others are in `listeners`, by name."""
     pid: int
     data: Path
     log: Path
     classpath: str
+    listeners: Mapping[str, str] = field(default_factory=dict)
 
     def tool(
         self,
@@ -110,19 +112,23 @@ def apache_kafka(
     heap: str = "512m",
     log_dir: Path | str | None = None,
     keep: bool = False,
+    listeners: Mapping[str, str] | None = None,
 ) -> Iterator[ApacheKafka]:
     """One node of Apache Kafka on free loopback ports; stopped, and its folder removed, at the end.
 
     `log_dir` is kept and may be given again (a restart); `keep=True` keeps the temporary folder.
+    `listeners` are more of them, beside the plain one: name → security protocol.
     """
     java = find_program("java", "openjdk-17-jre-headless")
     classpath = f"{kafka_jars()}/*"
     home = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     data = Path(log_dir) if log_dir is not None else home / "data"
     try:
-        ports = _free_ports(2)
+        more = dict(listeners or {})
+        ports = _free_ports(2 + len(more))
+        others = dict(zip(more, ports[2:], strict=True))
         properties = home / "server.properties"
-        properties.write_text(_properties(ports, data, settings or {}))
+        properties.write_text(_properties(ports, data, settings or {}, more))
         if not (data / "meta.properties").exists():
             _format(java, classpath, properties)
         log = home / "kafka.log"
@@ -137,7 +143,9 @@ def apache_kafka(
             )
         try:
             _wait_until_it_answers(process, ports[0], log)
-            yield ApacheKafka(f"127.0.0.1:{ports[0]}", process.pid, data, log, classpath)
+            where = {name: f"127.0.0.1:{port}" for name, port in others.items()}
+            first = f"127.0.0.1:{ports[0]}"
+            yield ApacheKafka(first, process.pid, data, log, classpath, where)
         finally:
             _stop(process)
     finally:
@@ -145,12 +153,23 @@ def apache_kafka(
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _properties(ports: Sequence[int], data: Path, settings: Mapping[str, object]) -> str:
-    broker, controller = ports
+def _properties(
+    ports: Sequence[int],
+    data: Path,
+    settings: Mapping[str, object],
+    listeners: Mapping[str, str],
+) -> str:
+    broker, controller, *others = ports
+    names = ["PLAINTEXT", *listeners]
+    told = [
+        f"{name}://127.0.0.1:{port}" for name, port in zip(names, [broker, *others], strict=True)
+    ]
+    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **listeners}
     lines = {
         **_SINGLE_NODE,
-        "listeners": f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{broker}",
+        "listeners": ",".join([*told, f"CONTROLLER://127.0.0.1:{controller}"]),
+        "advertised.listeners": ",".join(told),
+        "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "log.dirs": str(data),
         **{name: str(value) for name, value in settings.items()},

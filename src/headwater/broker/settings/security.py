@@ -189,9 +189,12 @@ ACCEPTED = (
 
 SECURITY = (*ACCESS, *SASL, *TLS, *ACCEPTED)
 PER_LISTENER = {definition.name: definition for definition in (*SASL, *TLS)}
-JAAS = Definition(
-    "plain.sasl.jaas.config",
-    Kind.PASSWORD,
-    None,
-    'PLAIN users of one listener: `… required user_ann="…";`.',
-)
+JAAS = {
+    f"{mechanism}.sasl.jaas.config": Definition(
+        f"{mechanism}.sasl.jaas.config",
+        Kind.PASSWORD,
+        None,
+        'PLAIN users of one listener: `… required user_ann="…";`. SCRAM\'s are in the catalogue.',
+    )
+    for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
+}

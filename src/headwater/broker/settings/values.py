@@ -228,7 +228,7 @@ def _parse_listeners(given: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     problems: list[str] = []
     for full, written in given.items():
         listener, _, name = full.removeprefix(PREFIX).partition(".")
-        definition = JAAS if name.lower() == JAAS.name else PER_LISTENER.get(name)
+        definition = JAAS.get(name.lower()) or PER_LISTENER.get(name)
         if definition is None:
             problems.append(f"Unknown setting {full}: a listener has no {name} of its own.")
             continue

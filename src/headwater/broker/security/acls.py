@@ -1,0 +1,207 @@
+"""What an ACL is, and which of them speak of a request. Pure; the numbers are Kafka's (KIP-11, KIP-290).
+
+    "Principal P is [allowed | denied] operation O from host H on resources that match pattern R"
+
+A pattern is literal (`*` matches every name) or prefixed. Some operations imply others: whoever may
+read, write, delete or alter a thing may describe it, and whoever may alter its configs may see them.
+That holds for what is allowed, not for what is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+CLUSTER_NAME = "kafka-cluster"
+EVERYTHING = "*"
+EVERYBODY = "User:*"
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Pattern(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+_O = Operation
+IMPLIED_BY = {
+    _O.DESCRIBE: frozenset((_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER, _O.ALL)),
+    _O.DESCRIBE_CONFIGS: frozenset((_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.ALL)),
+}
+OPERATIONS = {
+    ResourceType.TOPIC: (
+        *(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE),
+        *(_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ),
+    ResourceType.GROUP: (
+        *(_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ),
+    ResourceType.CLUSTER: (
+        *(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION),
+        *(_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.IDEMPOTENT_WRITE),
+    ),
+}
+"""What can be done with a resource; for the bit fields of the describing APIs."""
+
+
+class Acl(NamedTuple):
+    """One of them, with the numbers as on the wire."""
+
+    resource_type: int
+    resource_name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def speaks_to(self, principal: str, host: str) -> bool:
+        return self.principal in (principal, EVERYBODY) and self.host in (host, EVERYTHING)
+
+
+class Filter(NamedTuple):
+    """Which ACLs a client means; None and ANY mean all."""
+
+    resource_type: int
+    resource_name: str | None
+    pattern: int
+    principal: str | None
+    host: str | None
+    operation: int
+    permission: int
+
+    def matches(self, acl: Acl) -> bool:
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._matches_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _matches_name(self, acl: Acl) -> bool:
+        if self.pattern not in (Pattern.ANY, Pattern.MATCH, acl.pattern):
+            return False
+        if self.resource_name is None:
+            return True
+        if self.pattern != Pattern.MATCH:
+            return self.resource_name == acl.resource_name
+        if acl.pattern == Pattern.PREFIXED:
+            return self.resource_name.startswith(acl.resource_name)
+        return acl.resource_name in (self.resource_name, EVERYTHING)
+
+
+class AclTable:
+    """All ACLs, found by resource in a time that does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._by_pattern: dict[tuple[int, int, str], set[Acl]] = {}
+
+    def add(self, acl: Acl) -> None:
+        key = (acl.resource_type, acl.pattern, acl.resource_name)
+        self._by_pattern.setdefault(key, set()).add(acl)
+
+    def remove(self, acl: Acl) -> None:
+        key = (acl.resource_type, acl.pattern, acl.resource_name)
+        there = self._by_pattern.get(key, set())
+        there.discard(acl)
+        if not there:
+            self._by_pattern.pop(key, None)
+
+    def __iter__(self) -> Iterator[Acl]:
+        for there in self._by_pattern.values():
+            yield from there
+
+    def __contains__(self, acl: Acl) -> bool:
+        key = (acl.resource_type, acl.pattern, acl.resource_name)
+        return acl in self._by_pattern.get(key, ())
+
+    def about(self, resource_type: int, name: str) -> Iterator[Acl]:
+        """Those whose pattern matches this resource."""
+        find = self._by_pattern.get
+        yield from find((resource_type, Pattern.LITERAL, name), ())
+        if name != EVERYTHING:
+            yield from find((resource_type, Pattern.LITERAL, EVERYTHING), ())
+        for end in range(1, len(name) + 1):
+            yield from find((resource_type, Pattern.PREFIXED, name[:end]), ())
+
+
+def decide(acls: Iterable[Acl], principal: str, host: str, operation: Operation) -> bool | None:
+    """What the ACLs about a resource say: a denial wins; None where there is no ACL at all."""
+    allowing = IMPLIED_BY.get(operation, (operation, Operation.ALL))
+    found = allowed = False
+    for acl in acls:
+        found = True
+        if not acl.speaks_to(principal, host):
+            continue
+        if acl.permission == Permission.DENY:
+            if acl.operation in (operation, Operation.ALL):
+                return False
+        elif acl.operation in allowing:
+            allowed = True
+    return allowed if found else None
+
+
+def somewhere(acls: Iterable[Acl], principal: str, host: str, operation: Operation) -> bool:
+    """Whether there is any name for which the operation is allowed (KIP-679)."""
+    mine = [
+        acl
+        for acl in acls
+        if acl.speaks_to(principal, host) and acl.operation in (operation, Operation.ALL)
+    ]
+    denied = [acl for acl in mine if acl.permission == Permission.DENY]
+    return any(
+        acl.permission == Permission.ALLOW and not any(_covers(deny, acl) for deny in denied)
+        for acl in mine
+    )
+
+
+def _covers(deny: Acl, allow: Acl) -> bool:
+    """Whether nothing of what the one allows is left by the other."""
+    if deny.pattern == Pattern.LITERAL:
+        return deny.resource_name == EVERYTHING or (
+            allow.pattern == Pattern.LITERAL and deny.resource_name == allow.resource_name
+        )
+    is_everything = allow.pattern == Pattern.LITERAL and allow.resource_name == EVERYTHING
+    return not is_everything and allow.resource_name.startswith(deny.resource_name)

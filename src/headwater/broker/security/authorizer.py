@@ -1,0 +1,126 @@
+"""The authorizer: may this principal do that here? A view of the ACLs in the catalogue.
+
+Made only where `authorizer.class.name` asks for it; `rules/` ask it for each request then. Denied is
+what nobody allowed: a resource without any ACL is open to super users only, unless
+`allow.everyone.if.no.acl.found`. In the catalogue:
+
+    acl/[2,"orders",3,"User:ann","*",3,3]       {}         the numbers as on the wire
+
+Decisions are remembered until an ACL changes; there are at most `REMEMBERED_MAX` of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from headwater.broker.catalogue import Catalogue
+from headwater.broker.security.acls import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    Acl,
+    AclTable,
+    Filter,
+    Operation,
+    ResourceType,
+    decide,
+    somewhere,
+)
+from headwater.broker.settings import Settings
+
+logger = logging.getLogger("headwater.security")
+
+KIND = "acl"
+REMEMBERED_MAX = 20_000
+NAME_MAX = 300
+
+
+class Authorizer:
+    """Decides, and keeps the ACLs."""
+
+    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
+        self.acls = AclTable()
+        self._catalogue = catalogue
+        self._everyone: bool = settings.get("allow.everyone.if.no.acl.found")
+        self._super = super_users(settings.get("super.users"))
+        self._remembered: dict[tuple[str, str, int, int, str], bool] = {}
+        catalogue.follow(KIND, self._apply)
+
+    # ---- the ACLs: durable when they return ------------------------------------------------------
+
+    async def add(self, acl: Acl) -> None:
+        if acl not in self.acls:
+            await self._catalogue.put(KIND, _name(acl), {})
+
+    async def remove(self, acl: Acl) -> None:
+        await self._catalogue.put(KIND, _name(acl), None)
+
+    def matching(self, wanted: Filter) -> list[Acl]:
+        return sorted(acl for acl in self.acls if wanted.matches(acl))
+
+    def _apply(self, name: str, value: Mapping[str, object] | None) -> None:
+        acl = Acl(*json.loads(name))
+        if value is None:
+            self.acls.remove(acl)
+        else:
+            self.acls.add(acl)
+        self._remembered.clear()
+
+    # ---- decisions -------------------------------------------------------------------------------
+
+    def allows(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str
+    ) -> bool:
+        """Whether the principal may do this from there."""
+        key = (principal, host, operation, kind, name)
+        known = self._remembered.get(key)
+        if known is None:
+            if len(self._remembered) >= REMEMBERED_MAX:
+                self._remembered.clear()
+            known = self._decide(*key)
+            if len(name) <= NAME_MAX:  # a client chooses what it asks about
+                self._remembered[key] = known
+        return known
+
+    def _decide(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
+        if principal in self._super:
+            return True
+        said = decide(self.acls.about(kind, name), principal, host, Operation(operation))
+        return self._everyone if said is None else said
+
+    def allows_somewhere(
+        self, principal: str, host: str, operation: Operation, kind: ResourceType
+    ) -> bool:
+        """Whether there is any resource of this type with which the principal may do this."""
+        if principal in self._super:
+            return True
+        if self._everyone and self.allows(principal, host, operation, kind, "\0nobody's"):
+            return True
+        acls = (acl for acl in self.acls if acl.resource_type == kind)
+        return somewhere(acls, principal, host, operation)
+
+    def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
+        """Everything the principal may do with a resource, as Kafka's bit field."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS[kind]
+            if self.allows(principal, host, operation, kind, name)
+        )
+
+
+def super_users(text: str) -> frozenset[str]:
+    """`User:ann;User:bob`."""
+    return frozenset(name.strip() for name in text.split(";") if name.strip())
+
+
+def _name(acl: Acl) -> str:
+    return json.dumps([int(x) if isinstance(x, int) else x for x in acl], separators=(",", ":"))
+
+
+def denied(principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> None:
+    """Say in the log who was refused what."""
+    where = name if kind is not ResourceType.CLUSTER else CLUSTER_NAME
+    logger.info(
+        "denied: %s from %s, %s on %s %s", principal, host, operation.name, kind.name, where
+    )
