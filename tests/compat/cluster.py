@@ -30,6 +30,8 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.state.log.num.partitions": "4",
     "group.min.session.timeout.ms": "500",
     "log.retention.check.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",

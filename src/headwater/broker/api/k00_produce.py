@@ -165,7 +165,7 @@ def _admit(
     if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
         return None
     if pending.admission is None:
-        raise NotAdmitted(ErrorCode.invalid_txn_state)
+        raise NotAdmitted(ErrorCode.transactional_id_authorization_failed)
     producer = Producer(header.producer_id, header.producer_epoch)
     return pending.admission.admit(producer, (partition.topic, partition.number))
 

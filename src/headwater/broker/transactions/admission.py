@@ -39,7 +39,7 @@ class Admission:
     def __init__(
         self,
         coordinator: TransactionCoordinator,
-        name: str | None,
+        name: str,
         version: int,
         partitions: Collection[TopicPartition],
     ) -> None:
@@ -63,8 +63,6 @@ class Admission:
     def _ask(
         self, producer: Producer, partition: TopicPartition
     ) -> tuple[ErrorCode, Written | None]:
-        if self._name is None:
-            return ErrorCode.invalid_txn_state, None
         if self._version >= IMPLICIT_SINCE:
             return self._coordinator.add_now(self._name, producer, self._partitions)
         return self._coordinator.verify(self._name, producer, partition), None

@@ -49,22 +49,27 @@ class Markers:
         self._now_ms = now_ms
 
     async def write(
-        self, marker: Marker, partitions: Iterable[TopicPartition]
+        self, marker: Marker, partitions: Iterable[TopicPartition], *, strict: bool = False
     ) -> dict[TopicPartition, ErrorCode]:
-        """The outcome for each partition; durable where it is `none`."""
+        """The outcome for each partition; durable where it is `none`.
+
+        `strict`: the marker's epoch must be higher than any the partition knows of the producer.
+        """
         wanted = list(partitions)
         # All are staged before the first is waited for: they share what commits there are.
-        staged = [(each, self._stage(marker, *each)) for each in wanted]
+        staged = [(each, self._stage(marker, *each, strict)) for each in wanted]
         errors = await asyncio.gather(*(self._finish(marker, *each) for each in staged))
         return dict(zip(wanted, errors, strict=True))
 
-    def _stage(self, marker: Marker, topic: str, number: int) -> tuple[Partition, int] | ErrorCode:
+    def _stage(
+        self, marker: Marker, topic: str, number: int, strict: bool
+    ) -> tuple[Partition, int] | ErrorCode:
         partition = self._partition(topic, number)
         if partition is None:
             return ErrorCode.unknown_topic_or_partition
         try:
             partition.log.producers.check_marker(
-                marker.producer_id, marker.epoch, marker.coordinator_epoch
+                marker.producer_id, marker.epoch - strict, marker.coordinator_epoch
             )
             now_ms = self._now_ms()
             data = control.marker(

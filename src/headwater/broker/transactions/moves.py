@@ -264,13 +264,14 @@ def _prepared(
 
 def fence(known: Transaction, now_ms: int) -> Transaction:
     """Abort an ongoing transaction on somebody else's behalf: with a higher epoch, so that the
-    producer's late batches are refused."""
+    producer's late batches are refused. It may ask for that epoch and go on, unless somebody else
+    has asked first (KIP-588)."""
     assert known.state is State.ONGOING
     return replace(
         known,
         state=State.PREPARE_ABORT,
         epoch=min(known.epoch + 1, EPOCH_MAX),
-        last_epoch=NO_EPOCH,
+        last_epoch=known.epoch,
         updated_ms=now_ms,
     )
 

@@ -1,0 +1,65 @@
+"""ListTransactions (key 66), versions 0–2: the transactional ids that the coordinator knows; KIP-664.
+
+Filters by state (names that are no state are named in the answer), by producer id, by how long the
+transaction has been open (1+, KIP-994) and by a regular expression for the whole id (2+, KIP-1152).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Response
+from headwater.broker.transactions.patterns import BadPattern, matcher
+from headwater.broker.transactions.transaction import STATES, State, Transaction
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def list_transactions(broker: Broker, request: Any, context: Context) -> Response:
+    coordinator = broker.transactions
+    if coordinator.refusal is not ErrorCode.none:
+        return {"error_code": coordinator.refusal}
+    unknown = [name for name in request.state_filters if name not in STATES]
+    if request.state_filters and len(unknown) == len(request.state_filters):
+        return {"unknown_state_filters": unknown}
+    try:
+        wanted = _filter(request, broker.clock.now_ms())
+    except BadPattern:
+        return {"error_code": ErrorCode.invalid_regular_expression}
+    found = [each for each in coordinator.transactions.values() if wanted(each)]
+    return {
+        "unknown_state_filters": unknown,
+        "transaction_states": [
+            {
+                "transactional_id": each.id,
+                "producer_id": each.producer_id,
+                "transaction_state": each.state.label,
+            }
+            for each in found
+        ],
+    }
+
+
+def _filter(request: Any, now_ms: int) -> Callable[[Transaction], bool]:
+    states = {STATES[name] for name in request.state_filters if name in STATES}
+    producers = set(request.producer_id_filters)
+    duration_ms = getattr(request, "duration_filter", -1)
+    matches = matcher(getattr(request, "transactional_id_pattern", None) or "")
+
+    def wanted(known: Transaction) -> bool:
+        if known.state is State.DEAD or (states and known.state not in states):
+            return False
+        if producers and known.producer_id not in producers:
+            return False
+        if duration_ms >= 0 and (known.start_ms < 0 or now_ms - known.start_ms <= duration_ms):
+            return False
+        return matches(known.id)
+
+    return wanted
+
+
+API = Api(66, "ListTransactions", (0, 2), list_transactions)
