@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headwater.broker import wire
 from headwater.broker.errors import WireError
+from headwater.broker.quotas.throttle import settle, timed
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later, Response
 from headwater.broker.security.bare import TOKEN, token_header
 from headwater.broker.security.listeners import Listener
 from headwater.broker.security.login import Login
 from headwater.broker.security.principal import ANONYMOUS, NoPrincipal
+from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -44,11 +46,13 @@ _SIZE = struct.Struct(">i")
 class _Answer:
     """A place in the order of answers."""
 
-    __slots__ = ("body", "done", "header", "size", "task")
+    __slots__ = ("body", "done", "header", "seconds", "size", "task")
 
     def __init__(self, header: wire.Header, size: int) -> None:
         self.header = header
         self.size = size
+        self.seconds = 0.0
+        """Of our time that it took; measured while there are quotas."""
         self.done = False
         self.body: Response = NO_ANSWER
         self.task: asyncio.Future[Any] | Later | None = None
@@ -66,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         """How far the client has come with SASL; None where the listener does not ask for it."""
         self.close_after_answer = False
         self._login_timer: asyncio.TimerHandle | None = None
+        self._muted: asyncio.TimerHandle | None = None
+        """Set while a quota keeps this connection silent."""
         self.last_active = broker.clock.monotonic()
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray(BUFFER_BYTES)
@@ -116,6 +122,8 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         if self._login_timer is not None:
             self._login_timer.cancel()
+        if self._muted is not None:
+            self._muted.cancel()
         self._inbox.clear()
         for answer in self._answers:
             if isinstance(answer.task, Later) and not answer.task.on_cancel:
@@ -254,6 +262,8 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Start what may start, then read on or stop reading."""
         while self._inbox and not self._write_paused and not self._closing:
+            if self._muted is not None:
+                break
             api = self._inbox[0][0]
             if self._answers and not (
                 api.pipelined and self._answers[-1].header.api_key == api.key
@@ -268,7 +278,8 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or self._closing or self.broker.stopping:
             return
         full = (
-            len(self._inbox) + len(self._answers) >= INBOX_MAX
+            self._muted is not None
+            or len(self._inbox) + len(self._answers) >= INBOX_MAX
             or (self.broker.overloaded and self._taken > 0)
             or (self.login is not None and not self.login.open and self.busy)
         )
@@ -284,7 +295,10 @@ class Connection(asyncio.BufferedProtocol):
         answer = _Answer(header, size)
         self._answers.append(answer)
         try:
-            result = api.handle(self.broker, request, context)
+            if self.broker.quotas.active:
+                result = timed(api.handle, answer, self.broker, request, context)
+            else:
+                result = api.handle(self.broker, request, context)
         except Exception:
             logger.exception("%s version %d failed", api.name, header.api_version)
             self.fail("an error of ours in answering it; please report the traceback above")
@@ -336,6 +350,8 @@ class Connection(asyncio.BufferedProtocol):
         self._taken -= answer.size
         self.broker.release(answer.size)
         if answer.body is NO_ANSWER or self._closing or self._transport is None:
+            if self.broker.quotas.active and not self._closing:
+                self._settle(answer, [])
             if self.close_after_answer:
                 self.close()
             return
@@ -346,12 +362,42 @@ class Connection(asyncio.BufferedProtocol):
         chunks = wire.encode(
             header.api_key, max(header.api_version, 0), header.correlation_id, answer.body
         )
+        if self.broker.quotas.active:
+            chunks = self._settle(answer, chunks)
         if len(chunks) == 1:
             self._transport.write(chunks[0])
         else:
             self._transport.writelines(chunks)
         if self.close_after_answer:
             self.close()
+
+    def _settle(self, answer: _Answer, chunks: list[Buffer]) -> list[Buffer]:
+        """Charge for an answer; what to send instead, if that is more than a quota allows."""
+        throttle_ms, chunks = settle(self.broker, self.principal, answer.header, answer, chunks)
+        if throttle_ms:
+            self.mute(throttle_ms / 1000)
+        return chunks
+
+    def mute(self, seconds: float) -> None:
+        """Start and read nothing for so long (KIP-219)."""
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = asyncio.get_running_loop().call_later(seconds, self._unmute)
+        self._balance_reading()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        if not self._closing:
+            self._pump()
+
+    def refuse_later(self, seconds: float, reason: str) -> None:
+        """Close it, but not so soon that the client tries again at once."""
+        self.mute(seconds)
+        asyncio.get_running_loop().call_later(seconds, self._refuse, reason)
+
+    def _refuse(self, reason: str) -> None:
+        if not self._closing:
+            self.fail(reason)
 
 
 def _hint(data: memoryview) -> str:

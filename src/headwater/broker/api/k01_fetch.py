@@ -37,6 +37,8 @@ READ_COMMITTED = 1
 
 def fetch(broker: Broker, request: Any, context: Context) -> Response | Later | Awaitable[Response]:
     by_id = context.api_version >= 13
+    if broker.quotas.active:
+        request = broker.quotas.bounded(request, context.principal, context.client_id)
     session, asked, error = broker.sessions.resume(request, by_id)
     if error:
         return {"error_code": error, "responses": ()}

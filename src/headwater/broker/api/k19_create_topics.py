@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Topic
+from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import TopicError
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 async def create_topics(broker: Broker, request: Any, context: Context) -> Response:
     names = Counter(asked.name for asked in request.topics)
+    mutations = Mutations(broker, context, strict=context.api_version >= 6)
     rows = []
     for asked in {asked.name: asked for asked in request.topics}.values():
         try:
             if names[asked.name] > 1:
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
-            rows.append(await _create(broker, asked, request.validate_only))
+            rows.append(await _create(broker, mutations, asked, request.validate_only))
         except TopicError as error:
             rows.append(
                 {
@@ -38,15 +40,19 @@ async def create_topics(broker: Broker, request: Any, context: Context) -> Respo
                     "configs": None,
                 }
             )
-    return {"topics": rows}
+    return {"topics": rows, "throttle_time": mutations.throttle_ms}
 
 
-async def _create(broker: Broker, asked: Any, validate_only: bool) -> dict[str, Any]:
+async def _create(
+    broker: Broker, mutations: Mutations, asked: Any, validate_only: bool
+) -> dict[str, Any]:
     partitions = _partitions(broker, asked)
     configs = _configs(asked)
     if validate_only:
         topic = broker.topics.check_new(asked.name, partitions, configs)
     else:
+        broker.topics.check_new(asked.name, partitions, configs)
+        mutations.take(partitions)
         topic = await broker.topics.create(asked.name, partitions, configs)
     return {
         "name": topic.name,

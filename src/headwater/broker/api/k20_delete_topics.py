@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import TopicError
 
@@ -18,10 +19,14 @@ async def delete_topics(broker: Broker, request: Any, context: Context) -> Respo
         asked = [(item.name, item.topic_id) for item in request.topics]
     else:
         asked = [(name, None) for name in request.topic_names]
-    return {"responses": [await _delete(broker, *item) for item in asked]}
+    mutations = Mutations(broker, context, strict=context.api_version >= 5)
+    rows = [await _delete(broker, mutations, *item) for item in asked]
+    return {"responses": rows, "throttle_time": mutations.throttle_ms}
 
 
-async def _delete(broker: Broker, name: str | None, topic_id: Any) -> dict[str, Any]:
+async def _delete(
+    broker: Broker, mutations: Mutations, name: str | None, topic_id: Any
+) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "topic_id": topic_id}
     if not broker.settings.get("delete.topic.enable"):
         return row | {
@@ -39,6 +44,8 @@ async def _delete(broker: Broker, name: str | None, topic_id: Any) -> dict[str, 
     else:
         topic = broker.catalogue.topics.get(name)
     try:
+        if topic is not None:
+            mutations.take(topic.partitions)
         await broker.topics.delete(name)
     except TopicError as error:
         return row | {"error_code": error.code, "error_message": str(error)}

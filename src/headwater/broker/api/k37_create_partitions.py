@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import PARTITIONS_MAX, TopicError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 async def create_partitions(broker: Broker, request: Any, context: Context) -> Response:
     names = Counter(asked.name for asked in request.topics)
+    mutations = Mutations(broker, context, strict=context.api_version >= 3)
     rows = []
     for asked in {asked.name: asked for asked in request.topics}.values():
         row: dict[str, Any] = {"name": asked.name, "error_message": None}
@@ -24,11 +26,12 @@ async def create_partitions(broker: Broker, request: Any, context: Context) -> R
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             _check(broker, asked)
             if not request.validate_only:
+                mutations.take(asked.count - broker.catalogue.topics[asked.name].partitions)
                 await broker.topics.grow(asked.name, asked.count)
         except TopicError as error:
             row |= {"error_code": error.code, "error_message": str(error)}
         rows.append(row)
-    return {"results": rows}
+    return {"results": rows, "throttle_time": mutations.throttle_ms}
 
 
 def _check(broker: Broker, asked: Any) -> None:
