@@ -73,6 +73,10 @@ class Cleaner:
     async def clean(self, partition: Partition, plan: Plan) -> None:
         """Carry out one plan. If it fails, the partition is left alone for a while."""
         partition.compaction_failed = self._broker.clock.now_ms() + 60_000
+        async with partition.rewriting:
+            await self._clean(partition, plan)
+
+    async def _clean(self, partition: Partition, plan: Plan) -> None:
         result = await self._compact(partition, plan)
         if result is None:
             return

@@ -52,6 +52,7 @@ class Partition:
         "log",
         "maintenance",
         "number",
+        "rewriting",
         "topic",
         "watchers",
     )
@@ -70,6 +71,8 @@ class Partition:
         self.watchers: set[Watcher] = set()
         self.cold_reads = 0
         """Reads under way in other threads; segments stay open as long as there are any."""
+        self.rewriting = asyncio.Lock()
+        """Held by whoever has segments written anew: compaction, excision."""
         self.maintenance = asyncio.Lock()
         """Held by whoever removes or replaces segments."""
         self.compaction_failed = 0

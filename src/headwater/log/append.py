@@ -17,7 +17,11 @@ _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(code
 
 
 class BatchTooLarge(RecordError):
-    """Larger than the topic's `max.message.bytes`, or than a whole segment."""
+    """Larger than the topic's `max.message.bytes`."""
+
+
+class BatchExceedsSegment(BatchTooLarge):
+    """Larger than a whole segment of the topic."""
 
 
 class KeyMissing(InvalidBatch):
@@ -57,7 +61,7 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
             f"a batch of {header.size} bytes exceeds max.message.bytes={config.max_message_bytes}"
         )
     if header.size > config.segment_bytes:
-        raise BatchTooLarge(
+        raise BatchExceedsSegment(
             f"a batch of {header.size} bytes exceeds segment.bytes={config.segment_bytes}"
         )
 

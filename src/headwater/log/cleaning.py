@@ -11,24 +11,19 @@ CorruptSegment and nothing is dropped: a key that cannot be read might be anyone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.log import swap
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Plan, Result, Source
-from headwater.log.files import File, FileSystem
+from headwater.log.files import FileSystem
 from headwater.log.latest import Latest
-from headwater.log.segment import CorruptSegment, file_name
+from headwater.log.sources import Between, batches_of, damage
 from headwater.log.survivors import Aborted, Survivors
 from headwater.record import batch as batches
-from headwater.record.batch import HEADER_BYTES, BatchHeader
-from headwater.record.errors import CorruptBatch, RecordError
-
-READ_BYTES = 1024 * 1024
-
-Between = Callable[[int], None]
-"""Called before each piece of work with its bytes; may wait, or raise to give up."""
+from headwater.record.batch import BatchHeader
+from headwater.record.errors import RecordError
 
 
 def compact(
@@ -113,7 +108,9 @@ class _Compaction:
         for source in self._plan.sources:
             if source.next_offset <= dirty:
                 continue
-            for position, header, batch in self._batches(source):
+            for position, header, batch in batches_of(
+                self._files, self._directory, source, self._between
+            ):
                 if header.last_offset < dirty:
                     continue
                 if latest.is_full:
@@ -123,7 +120,7 @@ class _Compaction:
                     try:
                         latest.add(header, batch)
                     except RecordError as error:
-                        raise self._damage(source, position, header, error) from error
+                        raise damage(self._directory, source, position, header, error) from error
                 cleaned_offset = header.next_offset
             cleaned_offset = source.next_offset
         latest.seal()
@@ -153,12 +150,14 @@ class _Compaction:
         changed = False
         filled = [source for source in sources if source.size]
         for source in filled:
-            for position, header, batch in self._batches(source):
+            for position, header, batch in batches_of(
+                self._files, self._directory, source, self._between
+            ):
                 is_last = source is filled[-1] and position + header.size == source.size
                 try:
                     kept = survivors.of(header, batch, is_last=is_last)
                 except RecordError as error:
-                    raise self._damage(source, position, header, error) from error
+                    raise damage(self._directory, source, position, header, error) from error
                 self._records_read += header.record_count
                 self._bytes_read += header.size
                 if kept is not batch:
@@ -169,55 +168,3 @@ class _Compaction:
                 self._records_kept += header.record_count
                 output.add(header, kept)
         return changed
-
-    # ---- reading -------------------------------------------------------------------------------
-
-    def _batches(self, source: Source) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """File position, header and bytes of each batch, checked. Raises CorruptSegment."""
-        file = self._files.open(self._directory / file_name(source.base_offset, ".log"))
-        try:
-            pieces = _Pieces(file, source.size, self._between)
-            position, next_offset = 0, source.base_offset
-            while position < source.size:
-                header: BatchHeader | None = None
-                try:
-                    header = batches.read_header(pieces.get(position, HEADER_BYTES))
-                    if position + header.size > source.size:
-                        raise CorruptBatch("it reaches beyond the end")
-                    batch = pieces.get(position, header.size)
-                    batches.check_crc(batch, 0, header)
-                    if header.base_offset < next_offset or header.next_offset > source.next_offset:
-                        raise CorruptBatch(f"offset {header.base_offset} is out of order")
-                except RecordError as error:
-                    raise self._damage(source, position, header, error) from error
-                yield position, header, batch
-                position += header.size
-                next_offset = header.next_offset
-        finally:
-            file.close()
-
-    def _damage(
-        self, source: Source, position: int, header: BatchHeader | None, error: RecordError
-    ) -> CorruptSegment:
-        path = self._directory / file_name(source.base_offset, ".log")
-        offset = source.base_offset if header is None else header.base_offset
-        return CorruptSegment(path, position, offset, str(error))
-
-
-class _Pieces:
-    """A file read from front to back, a large piece at a time."""
-
-    def __init__(self, file: File, size: int, between: Between) -> None:
-        self._file = file
-        self._size = size
-        self._between = between
-        self._piece, self._start = memoryview(b""), 0
-
-    def get(self, position: int, size: int) -> memoryview:
-        """These bytes; fewer only where the file ends."""
-        if position + size > self._start + len(self._piece):
-            wanted = min(max(READ_BYTES, size), self._size - position)
-            self._between(wanted)
-            self._piece, self._start = memoryview(self._file.read(position, wanted)), position
-        at = position - self._start
-        return self._piece[at : at + size]

@@ -289,10 +289,9 @@ class Segment:
 
     def check_last(self) -> None:
         """Raise CorruptSegment unless the last batch is intact: does the segment really end there?"""
-        _, position = self.index.floor_position(self.size - 1)
-        for position, _ in self.headers(position, self.size, checked=False):
-            pass
-        for _ in self.headers(position, self.size, checked=True):
+        _, start = self.index.floor_position(self.size - 1)
+        places = [position for position, _ in self.headers(start, self.size, checked=False)]
+        for _ in self.headers(places[-1], self.size, checked=True):
             pass
 
     def _is_followed(self, position: int, header: BatchHeader, gaps: bool) -> bool:

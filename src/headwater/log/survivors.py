@@ -72,7 +72,7 @@ class Survivors:
         kept = self._marker(header, batch) if header.is_control else self._data(header, batch)
         if kept is not None or not keep_empty:
             return kept
-        return _emptied(header) if header.record_count else batch
+        return emptied(header) if header.record_count else batch
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         if header.producer_id < 0:
@@ -106,7 +106,7 @@ class Survivors:
             return self._with_horizon(header, batch, kept)
         if len(kept) == header.record_count:
             return batch
-        return _with_records(header, batch, kept)
+        return with_records(header, batch, kept)
 
     def _kept_of_dirty(self, header: BatchHeader, batch: Buffer) -> tuple[list[int], list[int]]:
         """Numbers of the records that are the newest of their keys, and of the tombstones among them.
@@ -172,7 +172,7 @@ class Survivors:
         return None if self._is_expired(header) else batch
 
 
-def _with_records(header: BatchHeader, batch: Buffer, kept: list[int]) -> bytes:
+def with_records(header: BatchHeader, batch: Buffer, kept: list[int]) -> bytes:
     """The batch with only these records, which keep their bytes: no delta in them changes."""
     payload, largest_delta = pick(payload_of(header, batch), kept)
     latest = header.max_timestamp
@@ -184,7 +184,7 @@ def _with_records(header: BatchHeader, batch: Buffer, kept: list[int]) -> bytes:
     )
 
 
-def _emptied(header: BatchHeader) -> bytes:
+def emptied(header: BatchHeader) -> bytes:
     """As Kafka writes it: the header alone, without codec and horizon."""
     attributes = header.attributes & _KEPT_WHEN_EMPTY
     return batches.pack(

@@ -1,0 +1,203 @@
+"""Excision: records are taken out of sealed segments as if they had never been there.
+
+The broker (`excisions`) runs `main` in a process of its own, as with compaction, and puts the outcome
+in place in the same way (`compaction.begin`, `swap`). Every batch keeps its place, its offsets and its
+producer's numbers, even if no record is left in it; so all other records keep their offsets and
+nothing looks like a gap. What is taken out is named by offsets, or by the salted SHA-256 of a key: the
+key itself is personal data as often as not, and must not be written down once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headwater.log import swap
+from headwater.log.cleaned import CannotCompact, CleanedSegment
+from headwater.log.compaction_plan import Made, Result, Source
+from headwater.log.files import Files, FileSystem
+from headwater.log.latest import offsets_of, payload_of, read_keys
+from headwater.log.sources import batches_of, damage
+from headwater.log.survivors import emptied, with_records
+from headwater.record import batch as batches
+from headwater.record.batch import BatchHeader, Buffer
+from headwater.record.errors import RecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which records are to go: those of one key, or those in a range of offsets."""
+
+    salt: str = ""
+    digest: str = ""
+    """Hexadecimal SHA-256 of salt and key; empty: by offsets."""
+    first_offset: int = 0
+    last_offset: int = -1
+
+    @classmethod
+    def of_key(cls, key: bytes, salt: str) -> Target:
+        return cls(salt=salt, digest=hashlib.sha256(bytes.fromhex(salt) + key).hexdigest())
+
+    def matcher(self) -> Callable[[bytes | None], bool]:
+        """Whether a key is the one; each different key is hashed once."""
+        salt, digest = bytes.fromhex(self.salt), bytes.fromhex(self.digest)
+        known: dict[bytes, bool] = {}
+
+        def matches(key: bytes | None) -> bool:
+            if key is None:
+                return False
+            found = known.get(key)
+            if found is None:
+                if len(known) > 100_000:
+                    known.clear()
+                found = known[key] = hashlib.sha256(salt + key).digest() == digest
+            return found
+
+        return matches
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the process is told."""
+
+    sources: tuple[Source, ...]
+    target: Target
+    index_interval_bytes: int
+    dry_run: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Work:
+        fields = json.loads(text)
+        fields["sources"] = tuple(Source(**source) for source in fields["sources"])
+        fields["target"] = Target(**fields["target"])
+        return cls(**fields)
+
+
+def excise(files: FileSystem, directory: Path, work: Work) -> Result:
+    """Write `.cleaned` segments without the records; a dry run only counts.
+
+    Raises CorruptSegment, CannotCompact, OSError; the log's own files are not touched.
+    """
+    if swap.is_decided(files, directory):
+        raise CannotCompact("an earlier change was interrupted; open the log again first")
+    swap.forget(files, directory)
+    run = _Excision(files, directory, work)
+    try:
+        return run.run()
+    except Exception:
+        swap.forget(files, directory)
+        raise
+
+
+class _Excision:
+    """One run of `excise`."""
+
+    def __init__(self, files: FileSystem, directory: Path, work: Work) -> None:
+        self._files = files
+        self._directory = directory
+        self._work = work
+        self._matches = work.target.matcher()
+        self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+
+    def run(self) -> Result:
+        made = [new for source in self._work.sources if (new := self._rewrite(source))]
+        if made:
+            self._files.sync_dir(self._directory)
+        return Result(
+            tuple(made),
+            0,
+            0,
+            self._records_read,
+            self._records_kept,
+            self._bytes_read,
+            self._bytes_kept,
+        )
+
+    def _rewrite(self, source: Source) -> Made | None:
+        """The segment without the records; None if it has none of them."""
+        output = CleanedSegment(
+            self._files, self._directory, [source], self._work.index_interval_bytes
+        )
+        changed = False
+        try:
+            for position, header, batch in batches_of(
+                self._files, self._directory, source, lambda _: None
+            ):
+                try:
+                    kept = self._without(header, batch)
+                except RecordError as error:
+                    raise damage(self._directory, source, position, header, error) from error
+                changed |= kept is not batch
+                left = batches.read_header(kept)
+                self._records_read += header.record_count
+                self._records_kept += left.record_count
+                self._bytes_read += header.size
+                self._bytes_kept += left.size
+                if not self._work.dry_run:
+                    output.add(left, kept)
+            if changed and not self._work.dry_run:
+                return output.finish()
+        finally:
+            output.close()
+        output.discard()
+        return None
+
+    def _without(self, header: BatchHeader, batch: Buffer) -> Buffer:
+        if header.is_control or not header.record_count:
+            return batch
+        kept = self._kept(header, batch)
+        if len(kept) == header.record_count:
+            return batch
+        return with_records(header, batch, kept) if kept else emptied(header)
+
+    def _kept(self, header: BatchHeader, batch: Buffer) -> list[int]:
+        """The numbers of the records that stay."""
+        target = self._work.target
+        if target.digest:
+            keys, _ = read_keys(payload_of(header, batch), header.record_count)
+            return [number for number, key in enumerate(keys) if not self._matches(key)]
+        if header.last_offset < target.first_offset or header.base_offset > target.last_offset:
+            return list(range(header.record_count))
+        return [
+            number
+            for number, offset in enumerate(offsets_of(header, batch))
+            if not target.first_offset <= offset <= target.last_offset
+        ]
+
+
+def command(directory: Path) -> list[str]:
+    """What to run, with the work on standard input."""
+    return [sys.executable, "-P", "-m", "headwater.log.excision", "--directory", str(directory)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`python -m headwater.log.excision`: 0 and the result as JSON, or 1 and why not."""
+    parser = argparse.ArgumentParser(prog="headwater.log.excision", description=excise.__doc__)
+    parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
+    given = parser.parse_args(arguments)
+    work = Work.from_json(sys.stdin.read())
+    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        result = excise(Files(), given.directory, work)
+    except (RecordError, CannotCompact, OSError) as error:
+        print(f"{given.directory}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        os.close(folder)
+    print(result.to_json())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
