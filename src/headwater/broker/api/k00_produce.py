@@ -20,7 +20,13 @@ from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.transactions.admission import Admission, NotAdmitted
 from headwater.broker.transactions.coordinator import Written
 from headwater.broker.transactions.moves import Producer
-from headwater.log.append import BatchTooLarge, KeyMissing, TimestampOutOfRange, prepare
+from headwater.log.append import (
+    BatchExceedsSegment,
+    BatchTooLarge,
+    KeyMissing,
+    TimestampOutOfRange,
+    prepare,
+)
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import (
     FencedEpoch,
@@ -41,6 +47,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     UnknownMagic: ErrorCode.invalid_record,
     InvalidBatch: ErrorCode.invalid_record,
     BatchTooLarge: ErrorCode.message_too_large,
+    BatchExceedsSegment: ErrorCode.record_list_too_large,
     TimestampOutOfRange: ErrorCode.invalid_timestamp,
     OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     FencedEpoch: ErrorCode.invalid_producer_epoch,
