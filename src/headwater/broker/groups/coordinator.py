@@ -101,11 +101,15 @@ class GroupCoordinator:
         if error:
             return Joined(error, request.member_id)
         group = core.groups.get(group_id)
-        if group is None:
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return await self._consumer.join(group, request)
+        if group is None or isinstance(group, ConsumerGroup):
             if request.member_id != NO_MEMBER_ID:
                 return Joined(ErrorCode.unknown_member_id, request.member_id)
             if not request.protocol_type or not request.protocols:
                 return Joined(ErrorCode.inconsistent_group_protocol)
+            if group is not None:
+                self._consumer.retire(group)
             group = core.create_classic(group_id)
         if not isinstance(group, ClassicGroup):
             return Joined(ErrorCode.inconsistent_group_protocol)
@@ -130,8 +134,10 @@ class GroupCoordinator:
         error = self._refusal(group_id)
         if error:
             return Synced(error)
-        group = self._core.classic(group_id)
-        if group is None:
+        group = self._core.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.sync(group, request)
+        if not isinstance(group, ClassicGroup):
             return Synced(ErrorCode.unknown_member_id)
         waiting: asyncio.Future[Synced] = ticket()
         turn = self._core.turn()
@@ -145,8 +151,10 @@ class GroupCoordinator:
         error = self._refusal(group_id)
         if error:
             return error
-        group = self._core.classic(group_id)
-        if group is None:
+        group = self._core.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic_heartbeat(group, member_id, instance_id, generation)
+        if not isinstance(group, ClassicGroup):
             return ErrorCode.unknown_member_id
         turn = self._core.turn()
         error = syncing.heartbeat(group, turn, member_id, instance_id, generation)
@@ -157,8 +165,10 @@ class GroupCoordinator:
         error = self._refusal(group_id)
         if error:
             return Left(error)
-        group = self._core.classic(group_id)
-        if group is None:
+        group = self._core.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return await self._consumer.leave(group, identities)
+        if not isinstance(group, ClassicGroup):
             return Left(members=(ErrorCode.unknown_member_id,) * len(identities))
         waiting: asyncio.Future[Left] = ticket()
         turn = self._core.turn()

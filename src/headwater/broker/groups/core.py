@@ -52,10 +52,6 @@ class Core:
 
     # ---- groups ----------------------------------------------------------------------------------
 
-    def classic(self, group_id: str) -> ClassicGroup | None:
-        group = self.groups.get(group_id)
-        return group if isinstance(group, ClassicGroup) else None
-
     def create_classic(self, group_id: str) -> ClassicGroup:
         group = self.groups[group_id] = ClassicGroup(group_id, self.now())
         return group

@@ -95,16 +95,13 @@ class Refused(Exception):
 
 def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setting) -> Beaten:
     """Raises `Refused`."""
-    if beat.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-        return _leave(group, changes, beat)
     _check_regex(beat.topic_regex)
     check_room(group, beat.member_id, beat.instance_id, setting.limits)
     member = _member(group, changes, beat)
     before = partitions_of(member.assigned)
     resubscribed = _update(member, beat, changes)
     follow(group, changes, setting, resubscribed)
-    changed = resubscribed or subscription_lost(group, member, setting.image)
-    step(group, changes, setting, member, beat.owned, changed)
+    step(group, changes, setting, member, beat.owned, resubscribed)
     stay(group, member, setting.now, setting.limits.session_timeout_ms)
     after = partitions_of(member.assigned)
     tell = beat.epoch == JOIN_EPOCH or beat.is_full or before != after
@@ -151,11 +148,6 @@ def assign(group: ConsumerGroup, changes: Changes, setting: Setting) -> None:
 def raise_epoch(group: ConsumerGroup, changes: Changes) -> None:
     group.epoch += 1
     changes.group()
-
-
-def subscription_lost(group: ConsumerGroup, member: ConsumerMember, image: Image) -> bool:
-    """Has it something assigned that it does not subscribe to any more?"""
-    return not member.assigned.keys() <= subscriptions.ids_of(group, member, image)
 
 
 def step(
@@ -357,18 +349,18 @@ def _said(member: ConsumerMember) -> tuple[object, ...]:
     )
 
 
-def _leave(group: ConsumerGroup, changes: Changes, beat: Beat) -> Beaten:
+def leave(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember | None:
+    """Who leaves for good; None if a static member leaves for a moment. Raises `Refused`."""
     if beat.instance_id is None:
         member = group.members.get(beat.member_id)
         if member is None:
             raise unknown_member(group, beat.member_id)
     else:
         member = static_member(group, beat.member_id, beat.instance_id)
-    if beat.epoch == LEAVE_STATIC_EPOCH:
-        member.epoch = LEAVE_STATIC_EPOCH
-        group.hold(member, member.assigned, {})
-        member.rebalance_deadline = None
-        changes.current(member.id)
-    else:
-        expel(group, changes, [member])
-    return Beaten(member_id=beat.member_id, epoch=beat.epoch)
+    if beat.epoch == LEAVE_EPOCH:
+        return member
+    member.epoch = LEAVE_STATIC_EPOCH
+    group.hold(member, member.assigned, {})
+    member.rebalance_deadline = None
+    changes.current(member.id)
+    return None

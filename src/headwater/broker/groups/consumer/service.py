@@ -1,18 +1,18 @@
-"""Consumer groups as the handlers see them: `coordinator.consumer`.
+"""Consumer groups as the handlers see them: `GroupCoordinator` sends to here what concerns them.
 
-k68 calls `heartbeat`, k69 `describe`; k11 to k14 come here through the coordinator when a classic
-member speaks to such a group. Decisions are made in the pure modules; `settling` makes them durable
-before anybody hears of them.
+k68 calls `heartbeat`; k11 to k14 come here when a classic member speaks to such a group. Decisions
+are made in the pure modules; `settling` makes them durable before anybody hears of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.consumer import timeouts
+from headwater.broker.groups.consumer import classic, migration, timeouts
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import (
@@ -22,13 +22,26 @@ from headwater.broker.groups.consumer.heartbeat import (
     Refused,
     Setting,
     assign,
+    expel,
     heartbeat,
+    leave,
     stay,
 )
-from headwater.broker.groups.consumer.member import JOIN_EPOCH, MemberState
-from headwater.broker.groups.consumer.settling import Settling
+from headwater.broker.groups.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerMember,
+    MemberState,
+)
+from headwater.broker.groups.consumer.settling import Settling, Then
 from headwater.broker.groups.core import Core, answer, ticket
-from headwater.broker.groups.effects import Turn
+from headwater.broker.groups.effects import Joined, Left, Synced, Turn
+from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.rebalance import prepare
+from headwater.broker.groups.records import group_key
+from headwater.broker.groups.snapshot import record_of
+from headwater.broker.groups.syncing import Identity, SyncRequest
 
 
 class ConsumerGroups:
@@ -37,34 +50,52 @@ class ConsumerGroups:
         self._settling = Settling(core)
         core.moves[ConsumerGroup.type] = self
 
-    # ---- requests --------------------------------------------------------------------------------
+    # ---- members of the newer protocol -----------------------------------------------------------
 
     async def heartbeat(self, group_id: str, beat: Beat) -> Beaten:
         waiting: asyncio.Future[Beaten] = ticket()
+
+        def answered(beaten: Beaten) -> Then:
+            return lambda error: answer(waiting, beaten if not error else Beaten(error))
+
         try:
-            group, changes = self._group_for(group_id, beat)
-            beaten = heartbeat(group, changes, beat, self.setting(group_id))
+            if beat.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                self._leave(group_id, beat, answered)
+            else:
+                self._beat(group_id, beat, answered)
         except Refused as refused:
             return Beaten(refused.error, refused.message)
-        self._core.groups[group_id] = group
-
-        def then(error: ErrorCode) -> None:
-            answer(waiting, beaten if error is ErrorCode.none else Beaten(error))
-
-        self._settling.settle(group, changes, then)
         return await waiting
 
-    def _group_for(self, group_id: str, beat: Beat) -> tuple[ConsumerGroup, Changes]:
+    def _beat(self, group_id: str, beat: Beat, answered: Callable[[Beaten], Then]) -> None:
         found = self._core.groups.get(group_id)
-        if isinstance(found, ConsumerGroup) and not found.dead:
-            return found, Changes(found)
+        setting = self._setting(group_id)
+        if isinstance(found, ConsumerGroup):
+            if found.dead:
+                raise Refused(ErrorCode.coordinator_not_available, "The group is being deleted.")
+            group, changes = found, Changes(found)
+        else:
+            group, changes = self._group_to_join(group_id, beat, setting)
+        beaten = heartbeat(group, changes, beat, setting)
+        self._core.groups[group_id] = group
+        self._settling.settle(group, changes, answered(beaten))
+
+    def _group_to_join(
+        self, group_id: str, beat: Beat, setting: Setting
+    ) -> tuple[ConsumerGroup, Changes]:
+        """A new group, or one that was of another type until now; its offsets stay."""
+        found = self._core.groups.get(group_id)
         if found is None and beat.epoch != JOIN_EPOCH:
-            word = "Consumer group" if beat.epoch > JOIN_EPOCH else "Group"
-            raise Refused(ErrorCode.group_id_not_found, f"{word} {group_id} not found.")
-        if found is not None and (beat.epoch != JOIN_EPOCH or not self._may_replace(found)):
-            raise Refused(
-                ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group."
-            )
+            raise Refused(ErrorCode.group_id_not_found, f"Consumer group {group_id} not found.")
+        if found is not None and (beat.epoch != JOIN_EPOCH or not isinstance(found, ClassicGroup)):
+            raise _other_type(group_id)
+        if isinstance(found, ClassicGroup) and not found.is_idle:
+            policy = self._core.settings.get("group.consumer.migration.policy")
+            migration.check_upgrade(found, policy, setting.limits.max_size)
+            turn = self._core.turn()
+            made = migration.to_consumer(found, turn, setting)
+            self._core.carry_out(found, turn)
+            return made
         group = ConsumerGroup(group_id)
         changes = Changes(group)
         changes.group()
@@ -72,11 +103,115 @@ class ConsumerGroups:
             changes.first += [(key, None) for key in found.tombstone_keys()]
         return group, changes
 
-    def _may_replace(self, found: object) -> bool:
-        """A group of another type that has no members may become one of ours; offsets stay."""
-        return isinstance(found, ClassicGroup) and found.is_idle
+    def _leave(self, group_id: str, beat: Beat, answered: Callable[[Beaten], Then]) -> None:
+        group = self._core.groups.get(group_id)
+        if group is None:
+            raise Refused(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise _other_type(group_id)
+        changes = Changes(group)
+        member = leave(group, changes, beat)
+        then = answered(Beaten(member_id=beat.member_id, epoch=beat.epoch))
+        if member is None:
+            self._settling.settle(group, changes, then)
+        else:
+            self._remove(group, changes, [member], then)
 
-    def setting(self, group_id: str) -> Setting:
+    # ---- classic members -------------------------------------------------------------------------
+
+    async def join(self, group: ConsumerGroup, request: JoinRequest) -> Joined:
+        if group.dead:
+            return Joined(ErrorCode.coordinator_not_available, request.member_id)
+        changes, setting = Changes(group), self._setting(group.id)
+        waiting: asyncio.Future[Joined] = ticket()
+        try:
+            member, resubscribed = classic.join(group, changes, request, setting)
+        except Refused as refused:
+            known = refused.error is ErrorCode.member_id_required
+            return Joined(refused.error, refused.message if known else request.member_id)
+        joined = classic.joined(member)
+
+        def then(error: ErrorCode) -> None:
+            answer(waiting, Joined(error, request.member_id) if error else joined)
+
+        if self._downgrades(group, ()):
+            # A static member took over from the last one of the newer protocol.
+            self._to_classic(group, resubscribed, then)
+        else:
+            self._settling.settle(group, changes, then)
+        return await waiting
+
+    def retire(self, group: ConsumerGroup) -> None:
+        """An empty group makes way for a classic one of its name; its offsets stay."""
+        tombstones = [(key, None) for key in group.tombstone_keys()]
+        self._core.journal.append(group.id, list(tombstones), _nobody_waits)
+
+    def sync(self, group: ConsumerGroup, request: SyncRequest) -> Synced:
+        synced = classic.sync(group, request, self._core.image, self._core.now())
+        self._wake(group)
+        return synced
+
+    def classic_heartbeat(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        now = self._core.now()
+        error = classic.heartbeat(group, member_id, instance_id, generation, now)
+        self._wake(group)
+        return error
+
+    async def leave(self, group: ConsumerGroup, identities: Sequence[Identity]) -> Left:
+        """Members of both protocols: administrators remove them with LeaveGroup, too."""
+        found = [classic.leaver(group, each.member_id, each.instance_id) for each in identities]
+        leaving = {each.id: each for each in found if isinstance(each, ConsumerMember)}
+        left = Left(members=tuple(_code(each) for each in found))
+        if not leaving:
+            return left
+        waiting: asyncio.Future[Left] = ticket()
+        self._remove(
+            group,
+            Changes(group),
+            list(leaving.values()),
+            lambda error: answer(waiting, Left(error) if error else left),
+        )
+        return await waiting
+
+    # ---- removal and downgrade -------------------------------------------------------------------
+
+    def _remove(
+        self, group: ConsumerGroup, changes: Changes, leaving: list[ConsumerMember], then: Then
+    ) -> None:
+        if self._downgrades(group, [member.id for member in leaving]):
+            stale = list(group.tombstone_keys())
+            for member in leaving:
+                group.remove(member)
+            self._to_classic(group, True, then, stale)
+            return
+        expel(group, changes, leaving)
+        self._settling.settle(group, changes, then)
+
+    def _downgrades(self, group: ConsumerGroup, leaving: Sequence[str]) -> bool:
+        get = self._core.settings.get
+        policy, most = get("group.consumer.migration.policy"), get("group.max.size")
+        return migration.becomes_classic(group, leaving, policy, most)
+
+    def _to_classic(
+        self, group: ConsumerGroup, rebalance: bool, then: Then, stale: Sequence[bytes] = ()
+    ) -> None:
+        core = self._core
+        turn = core.turn()
+        new = migration.to_classic(group, core.image, turn.now, turn)
+        keys = dict.fromkeys([*stale, *group.tombstone_keys()])
+        core.groups[group.id] = new
+        core.journal.append(
+            group.id, [*((key, None) for key in keys), (group_key(group.id), record_of(new))], then
+        )
+        if rebalance:
+            prepare(new, turn, "the last member of the newer protocol has left")
+        core.carry_out(new, turn)
+
+    # ---- what a turn looks at --------------------------------------------------------------------
+
+    def _setting(self, group_id: str) -> Setting:
         get, of_group = self._core.settings.get, self._core.settings.group
         limits = ConsumerLimits(
             of_group(group_id, "consumer.session.timeout.ms"),
@@ -87,11 +222,15 @@ class ConsumerGroups:
         )
         return Setting(self._core.image, limits, self._core.now())
 
+    def _wake(self, group: ConsumerGroup) -> None:
+        if group.wake_at is not None:
+            self._core.deadlines.wake(group.id, group.wake_at)
+
     # ---- life ------------------------------------------------------------------------------------
 
     def start(self, group: ConsumerGroup) -> None:
         """After a restart every member has a full time-out from now."""
-        setting = self.setting(group.id)
+        setting = self._setting(group.id)
         for member in group.members.values():
             side = member.classic
             timeout = side.session_timeout_ms if side else setting.limits.session_timeout_ms
@@ -103,13 +242,17 @@ class ConsumerGroups:
     # ---- what `core` and `committed` call (Moves) ------------------------------------------------
 
     def tick(self, group: ConsumerGroup, turn: Turn) -> None:
+        late = timeouts.late(group, turn.now)
+        if late:
+            self._remove(group, Changes(group), late, _nobody_waits)
+        if self._core.groups.get(group.id) is not group:
+            group.wake_at = None  # it is a classic group now
+            return
         changes = Changes(group)
-        setting = self.setting(group.id)
-        timeouts.remove_late(group, changes, turn.now)
         if group.assign_at is not None and group.assign_at <= turn.now.monotonic_ms:
-            assign(group, changes, setting)
+            assign(group, changes, self._setting(group.id))
         timeouts.set_wake(group)
-        self._settling.settle(group, changes, lambda _error: None)
+        self._settling.settle(group, changes, _nobody_waits)
 
     def stop(self, group: ConsumerGroup, turn: Turn) -> None:
         """Nothing of ours waits for anything but the log."""
@@ -119,3 +262,15 @@ class ConsumerGroups:
         member = group.members.get(member_id)
         if member is not None and member.classic is not None:
             stay(group, member, turn.now, member.classic.session_timeout_ms)
+
+
+def _nobody_waits(error: ErrorCode) -> None:
+    """A time-out has nobody to answer; if its record is lost, the next turn writes all anew."""
+
+
+def _code(found: ConsumerMember | ErrorCode) -> ErrorCode:
+    return found if isinstance(found, ErrorCode) else ErrorCode.none
+
+
+def _other_type(group_id: str) -> Refused:
+    return Refused(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.heartbeat import expel
 from headwater.broker.groups.consumer.member import ConsumerMember
 from headwater.broker.groups.effects import Now
 
@@ -19,20 +17,14 @@ log = logging.getLogger(__name__)
 
 
 def late(group: ConsumerGroup, now: Now) -> list[ConsumerMember]:
-    return [
+    gone = [
         member
         for member in group.members.values()
         if any(deadline <= now.monotonic_ms for deadline in member.deadlines())
     ]
-
-
-def remove_late(group: ConsumerGroup, changes: Changes, now: Now) -> list[ConsumerMember]:
-    """Remove who is late; returns them."""
-    gone = late(group, now)
     if gone:
         names = ", ".join(member.id for member in gone)
-        log.info("group %s: removed members that were not heard of in time: %s", group.id, names)
-        expel(group, changes, gone)
+        log.info("group %s: members that were not heard of in time: %s", group.id, names)
     return gone
 
 
