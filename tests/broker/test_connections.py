@@ -109,7 +109,6 @@ def test_random_bytes_end_their_connections_and_nothing_else(
     assert not [record for record in caplog.records if record.exc_info], "a traceback is no reason"
 
 
-@pytest.mark.xfail(reason="B1: a null array that may not be null ends in a traceback")
 def test_random_bodies_of_every_api_are_answered_or_end_their_connection(
     broker: Serving, bystander: Bystander, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,7 +218,6 @@ def _is_answered(bootstrap: str, source: str = "127.0.0.1") -> bool:
             return False
 
 
-@pytest.mark.xfail(reason="B2: idle connections are closed without a word")
 def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

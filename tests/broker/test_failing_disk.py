@@ -41,7 +41,7 @@ def answer(wire: Wire) -> Any:
 
 @pytest.mark.parametrize(
     "durability",
-    ["disk", pytest.param("os", marks=pytest.mark.xfail(reason="B6: no answer, or a false one"))],
+    ["disk", "os"],
 )
 def test_a_full_disk_refuses_and_takes_writes_again_when_there_is_space(
     data: Path, durability: str
@@ -63,7 +63,6 @@ def test_a_full_disk_refuses_and_takes_writes_again_when_there_is_space(
         assert values(wire, "other") == [b"elsewhere"]
 
 
-@pytest.mark.xfail(reason="B8: fenced until restart")
 def test_a_disk_without_any_space_left_does_not_fence_the_partition_for_good(data: Path) -> None:
     """Nothing at all can be written, not even a checkpoint."""
     disk = HandDisk()
@@ -79,7 +78,7 @@ def test_a_disk_without_any_space_left_does_not_fence_the_partition_for_good(dat
 
 @pytest.mark.parametrize(
     "durability",
-    ["disk", pytest.param("os", marks=pytest.mark.xfail(reason="B6: no answer, or a false one"))],
+    ["disk", "os"],
 )
 def test_a_refused_write_is_not_acknowledged_by_the_success_of_a_later_one(
     data: Path, durability: str
@@ -94,7 +93,6 @@ def test_a_refused_write_is_not_acknowledged_by_the_success_of_a_later_one(
         assert values(wire) == [b"taken"]
 
 
-@pytest.mark.xfail(reason="B5: the store closes the old log")
 def test_what_waited_behind_a_failed_write_is_refused_with_it_and_never_comes_back(
     data: Path,
 ) -> None:
@@ -126,7 +124,6 @@ def test_what_waited_behind_a_failed_write_is_refused_with_it_and_never_comes_ba
         assert put(wire, b"more") is ErrorCode.none
 
 
-@pytest.mark.xfail(reason="B5: the store knows the old log")
 def test_the_log_after_a_failed_write_is_checkpointed_as_the_one_before(data: Path) -> None:
     """DeleteRecords after it survives the restart, as every DeleteRecords does."""
     disk = HandDisk()
@@ -175,7 +172,6 @@ def test_other_partitions_of_the_same_request_are_stored(data: Path) -> None:
 # ---- syncing fails: nobody knows what the disk has ------------------------------------------------
 
 
-@pytest.mark.xfail(reason="B7: refused records come back")
 @pytest.mark.parametrize("again", [False, True])
 def test_a_failed_sync_fences_its_partition_until_the_next_start(data: Path, again: bool) -> None:
     disk = HandDisk()
@@ -196,7 +192,6 @@ def test_a_failed_sync_fences_its_partition_until_the_next_start(data: Path, aga
         assert values(wire, "other") == [b"elsewhere"]
 
 
-@pytest.mark.xfail(reason="B7: refused records come back")
 def test_what_waited_behind_a_failed_sync_is_refused_and_never_comes_back(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker:
@@ -222,7 +217,6 @@ def test_what_waited_behind_a_failed_sync_is_refused_and_never_comes_back(data: 
 CATALOGUE = "__headwater_catalogue-0/*.log"
 
 
-@pytest.mark.xfail(reason="B9: closes the connection instead")
 @pytest.mark.parametrize("name", [CATALOGUE, "*"], ids=["catalogue", "everything"])
 def test_a_topic_that_cannot_be_made_is_refused_with_a_code(data: Path, name: str) -> None:
     disk = HandDisk()
@@ -236,7 +230,6 @@ def test_a_topic_that_cannot_be_made_is_refused_with_a_code(data: Path, name: st
         assert put(wire, b"one") is ErrorCode.none
 
 
-@pytest.mark.xfail(reason="B10: half made")
 def test_a_topic_whose_folders_cannot_be_made_is_not_left_half_made(data: Path) -> None:
     """The catalogue has it, the folders are missing: it can be deleted, or made again."""
     disk = HandDisk()
@@ -282,7 +275,6 @@ def committed(wire: Wire) -> Any:
     return found.groups[0].topics[0].partitions[0].committed_offset
 
 
-@pytest.mark.xfail(reason="B9: closes the connection")
 def test_a_producer_id_is_not_given_when_it_cannot_be_written_down(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:
@@ -294,7 +286,6 @@ def test_a_producer_id_is_not_given_when_it_cannot_be_written_down(data: Path) -
         assert given.error_code is ErrorCode.none
 
 
-@pytest.mark.xfail(reason="B9: closes the connection")
 def test_a_changed_config_that_cannot_be_stored_does_not_take_effect(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:
@@ -331,7 +322,7 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.xfail(reason="B7: a fenced log is closed as a sound one")
+@pytest.mark.xfail(reason="B7b: closed as if sound")
 def test_the_broker_in_which_everything_fails_still_stops(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:
