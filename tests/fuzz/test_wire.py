@@ -20,6 +20,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from tests.broker.bystander import Bystander
 from tests.broker.processes import BrokerProcess, broker_process
 from tests.broker.serving import create
+from tests.compat.wire import Wire
 from tests.fuzz.attack import Attack
 from tests.fuzz.requests import Known, Requests
 
@@ -88,6 +89,8 @@ def _corpus(broker: BrokerProcess, dice: random.Random) -> tuple[Known, list[byt
     with broker.wire() as wire:
         topics = ["fuzz-a", "fuzz-b"]
         ids: Sequence[uuid.UUID] = [create(wire, name, 2) for name in topics]
+        _subscribe_to_metrics(wire)
+    with broker.wire() as wire:
         spoken = wire.versions
     known = Known([*topics, "nope"], [*ids, uuid.uuid4()], ["fuzz-g1", "fuzz-g2", ""])
     requests = Requests(known, dice)
@@ -100,6 +103,13 @@ def _corpus(broker: BrokerProcess, dice: random.Random) -> tuple[Known, list[byt
             elif dice.random() < 0.1:
                 corpus.append(requests.frame(key, version))
     return known, corpus
+
+
+def _subscribe_to_metrics(wire: Wire) -> None:
+    """Two APIs are only offered where somebody wants clients' metrics."""
+    change = {"name": "metrics", "config_operation": 0, "value": "*"}
+    resource = {"resource_type": 16, "resource_name": "fuzz", "configs": [change]}
+    wire.ask("incremental_alter_configs", 1, resources=[resource])
 
 
 def _no_error_of_ours(broker: BrokerProcess, attack: Attack, seed: int) -> None:

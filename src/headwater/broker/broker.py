@@ -35,6 +35,7 @@ from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
@@ -119,6 +120,7 @@ class Broker:
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
             self.topics.open_all()
+            self.telemetry = Telemetry(self)
             self.sessions = FetchSessions(
                 self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
             )

@@ -65,6 +65,9 @@ class Connection(asyncio.BufferedProtocol):
         self.broker = broker
         self.listener = listener
         self.client_host = ""
+        self.client_port = 0
+        self.software = ("", "")
+        """Name and version of the client's library, as it says in ApiVersions."""
         self.principal = ANONYMOUS
         self.login: Login | None = None
         """How far the client has come with SASL; None where the listener does not ask for it."""
@@ -89,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
         peer = transport.get_extra_info("peername")
-        self.client_host = str(peer[0]) if peer else "unknown"
+        self.client_host, self.client_port = peer[:2] if peer else ("unknown", 0)
         self.broker.connected(self)
         if self.listener.protocol != "PLAINTEXT" and not self._closing:
             self._identify(transport)

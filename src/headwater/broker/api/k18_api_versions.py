@@ -3,7 +3,8 @@
 Answered from the registry, with the features and their levels. Before version 4 a feature that starts
 at 0 is left out of the supported ones: clients of that time would not read it (KAFKA-17011). A version
 that we do not know gets UNSUPPORTED_VERSION in the form of version 0, with the range of ApiVersions
-itself, so that the client can try again (`request` is then None).
+itself, so that the client can try again (`request` is then None). The APIs for client metrics are named
+while there is a subscription, as Kafka names them only where somebody takes metrics.
 """
 
 from __future__ import annotations
@@ -17,13 +18,24 @@ from headwater.broker.registry import Api, Context, Response
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+TELEMETRY = (71, 72)
+
 
 def api_versions(broker: Broker, request: Any, context: Context) -> Response:
     if request is None:
         return {"error_code": ErrorCode.unsupported_version, "api_keys": _ranges([API])}
     if context.api_version >= 3 and not _valid(request):
         return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
-    return {"api_keys": _ranges(list(broker.apis.values())), **_features(broker, context)}
+    if context.api_version >= 3 and context.connection is not None:
+        software = request.client_software_name, request.client_software_version
+        context.connection.software = software
+    return {"api_keys": _ranges(_offered(broker)), **_features(broker, context)}
+
+
+def _offered(broker: Broker) -> list[Api]:
+    """All of them; those for metrics only while somebody wants some, lest every client ask."""
+    hidden = () if broker.telemetry.active else TELEMETRY
+    return [api for key, api in broker.apis.items() if key not in hidden]
 
 
 def _features(broker: Broker, context: Context) -> Response:

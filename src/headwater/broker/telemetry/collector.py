@@ -1,0 +1,148 @@
+"""Tells clients what to push, takes what they push, and appends it to a topic that anybody may read.
+
+One record for each push in `__client_metrics`, made at the first one: the key is the client's instance id,
+the value JSON with who it was and the numbers. Pushes come as often as their subscription says: a client
+that is quicker is refused, so that the topic grows at a known rate. State per client is a time and a
+number, for at most `CLIENTS_MAX` of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Context
+from headwater.broker.telemetry import subscriptions
+from headwater.broker.telemetry.measurements import BadMetrics, measurements
+from headwater.broker.telemetry.subscriptions import Wanted
+from headwater.broker.topics import TopicError
+from headwater.log.partition import StorageFailed
+from headwater.record import batch as batches
+from headwater.record import codecs, records
+from headwater.record.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker.telemetry")
+
+TOPIC = "__client_metrics"
+CONFIGS = {"retention.ms": str(7 * 24 * 3600 * 1000), "segment.bytes": str(16 * 1024**2)}
+CLIENTS_MAX = 10_000
+ACCEPTED = (codecs.ZSTD, codecs.LZ4, codecs.GZIP, codecs.SNAPPY)
+
+
+class _Client(NamedTuple):
+    """When it last did what it may not do all the time."""
+
+    asked: float
+    pushed: float
+    number: int
+    terminated: bool = False
+
+
+class Telemetry:
+    """The metrics that clients push to this broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._clients: dict[uuid.UUID, _Client] = {}
+        self._subscriptions = subscriptions.read(broker.catalogue.client_metrics)
+        broker.catalogue.on_client_metrics = self._changed
+
+    def _changed(self) -> None:
+        self._subscriptions = subscriptions.read(self._broker.catalogue.client_metrics)
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody wants metrics at all."""
+        return bool(self._subscriptions)
+
+    def wanted(self, instance: uuid.UUID, context: Context) -> Wanted:
+        software = getattr(context.connection, "software", ("", ""))
+        client = {
+            "client_instance_id": str(instance),
+            "client_id": context.client_id,
+            "client_software_name": software[0],
+            "client_software_version": software[1],
+            "client_source_address": context.client_host,
+            "client_source_port": str(getattr(context.connection, "client_port", "")),
+        }
+        return subscriptions.wanted(self._subscriptions, client)
+
+    def ask(self, instance: uuid.UUID, context: Context) -> tuple[ErrorCode, Wanted]:
+        """What a client is to push from now on."""
+        now, known = self._broker.clock.monotonic(), self._clients.get(instance)
+        wanted = self.wanted(instance, context)
+        early = known is not None and now < known.asked + wanted.interval_ms / 1000 * 0.5
+        if early and known is not None and known.number == wanted.number:
+            return ErrorCode.throttling_quota_exceeded, wanted
+        self._keep(instance, _Client(now, known.pushed if known else -1e9, wanted.number))
+        return ErrorCode.none, wanted
+
+    async def push(self, request: Any, context: Context) -> ErrorCode:
+        """Take a push, or say what is wrong with it."""
+        instance = request.client_instance_id
+        if not instance:
+            return ErrorCode.invalid_request
+        now, wanted = self._broker.clock.monotonic(), self.wanted(instance, context)
+        known = self._clients.get(instance, _Client(now, -1e9, wanted.number))
+        if known.terminated:
+            return ErrorCode.invalid_request
+        if request.subscription_id != wanted.number:
+            return ErrorCode.unknown_subscription_id
+        if now < known.pushed + wanted.interval_ms / 1000 * 0.5 and not request.terminating:
+            return ErrorCode.throttling_quota_exceeded
+        if request.compression_type not in (codecs.NONE, *ACCEPTED):
+            return ErrorCode.unsupported_compression_type
+        if len(request.metrics) > self._broker.settings.get("telemetry.max.bytes"):
+            return ErrorCode.telemetry_too_large
+        self._keep(instance, _Client(known.asked, now, wanted.number, request.terminating))
+        return await self._store(request, context)
+
+    async def _store(self, request: Any, context: Context) -> ErrorCode:
+        limit = self._broker.settings.get("telemetry.max.bytes")
+        try:
+            data = codecs.decompress(request.compression_type, request.metrics, limit)
+            found = measurements(data)
+        except (CorruptBatch, BadMetrics):
+            return ErrorCode.invalid_record
+        logger.debug("%s pushed %d metrics", context.client_id, len(found))
+        if not found:
+            return ErrorCode.none
+        software = getattr(context.connection, "software", ("", ""))
+        value = {
+            "client_id": context.client_id,
+            "client_host": context.client_host,
+            "software": " ".join(software),
+            "terminating": request.terminating,
+            "metrics": found,
+        }
+        try:
+            await self._append(str(request.client_instance_id), json.dumps(value))
+        except (StorageFailed, TopicError, OSError) as error:
+            logger.warning("metrics of %s are lost: %s", context.client_id, error)
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.none
+
+    async def _append(self, key: str, value: str) -> None:
+        if TOPIC not in self._broker.catalogue.topics:
+            try:
+                await self._broker.topics.create(TOPIC, 1, CONFIGS)
+            except TopicError:
+                if TOPIC not in self._broker.catalogue.topics:  # nobody else was quicker
+                    raise
+        partition = self._broker.topics.partitions[TOPIC, 0]
+        now_ms = self._broker.clock.now_ms()
+        data = records.build([records.Record(0, now_ms, key.encode(), value.encode())])
+        partition.append(data, batches.read_header(data), now_ms)
+
+    def _keep(self, instance: uuid.UUID, client: _Client) -> None:
+        self._clients.pop(instance, None)
+        while len(self._clients) >= CLIENTS_MAX:
+            del self._clients[next(iter(self._clients))]  # the one that was silent the longest
+        self._clients[instance] = client
