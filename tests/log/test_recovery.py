@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,17 @@ def test_a_torn_tail_is_cut(kind: str, recovery_point: int | None) -> None:
     assert disk.size(LOG) == whole
     assert append(again, b"next") == 3
     assert read_on(again) == [b"a", b"b", b"c", b"next"]
+
+
+def test_a_file_that_was_made_just_before_a_kill_keeps_its_name_once_something_is_in_it() -> None:
+    disk = new_disk()
+    new_log(disk)
+    disk = disk.kill()
+    log, _ = opened(disk)
+    append(log, b"a")
+    for seed in range(50):
+        again, _ = opened(disk.crash(seed))
+        assert read_on(again) == [b"a"]
 
 
 def test_a_log_that_was_torn_in_its_first_batch_begins_again() -> None:
@@ -208,6 +220,21 @@ def test_an_index_that_is_wrong_costs_nothing_but_time(content: bytes) -> None:
     for clean in (True, False):
         again, _ = opened(disk.kill(), log.config, recovery_point=40, clean=clean)
         assert [read(again, n, 1)[0].value for n in range(40)] == values
+
+
+@pytest.mark.parametrize("entry", [(0, 0), (7, 0), (7, 100), (3, 222), (30, 1)])
+def test_an_index_that_was_torn_lets_nothing_be_cut(entry: tuple[int, int]) -> None:
+    disk = new_disk()
+    log = new_log(disk, index_interval_bytes=1)
+    values = [b"%04d" % n * 20 for n in range(40)]
+    for value in values:
+        append(log, value)
+    disk = disk.kill()
+    disk.write(INDEX, struct.pack(">ii", *entry))
+    disk.write(FOLDER / "durable-offset", b"")
+    again, report = opened(disk, log.config)
+    assert report.cut_bytes == 0
+    assert [read(again, n, 1)[0].value for n in range(40)] == values
 
 
 def test_index_entries_of_a_tail_that_was_cut_do_not_come_back() -> None:

@@ -14,7 +14,7 @@ from headwater.log.store import LogStore
 from headwater.testing.clock import ManualClock
 from headwater.testing.faulty_disk import FaultyDisk, PowerCut
 
-from .plain import append, read_on
+from .plain import append, read_on, stage
 
 ROOT = Path("/data")
 CONFIG = LogConfig()
@@ -163,3 +163,41 @@ def test_a_checkpoint_never_runs_ahead_of_the_disk() -> None:
         for seed in range(30):
             again = opened(disk.crash(seed)).open_log("t", 0, log.config)
             assert read_on(again)[:2] == [b"a", b"b"]
+
+
+def test_what_is_being_written_while_others_are_synced_is_synced_later() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, LogConfig(durability="os"))
+    append(log, b"a")
+    stage(log, b"b")
+    commit = log.take()
+    assert commit is not None
+    store.sync_lazy()  # in another thread, between the two
+    store.checkpoint()
+    commit.run()
+    log.finish(commit)
+    store.close()
+    for seed in range(50):
+        again = opened(disk.crash(seed)).open_log("t", 0, log.config)
+        assert read_on(again) == [b"a", b"b"]
+
+
+def test_a_log_that_was_emptied_never_goes_back_to_offset_zero() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, CONFIG)
+    append(log, b"a", b"b", b"c")
+    log.delete_before(3)  # not yet written down
+    log.roll(0)
+    stage(log, b"d")
+    disk.fail("write", name="*3.log")
+    with pytest.raises(OSError, match="Input/output"):
+        log.flush()
+    moments: list[FaultyDisk] = []
+    disk.before_each_step(lambda: moments.append(disk.copy()))
+    store.reopen_log("t", 0)
+    for number, moment in enumerate(moments):
+        for seed in range(10):
+            again = opened(moment.crash(10 * number + seed)).open_log("t", 0, CONFIG)
+            assert again.next_offset == 3

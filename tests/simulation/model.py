@@ -51,6 +51,9 @@ class Model:
     unused_end: int = 0
     """Offsets below this that no batch has were given up, and stay unused."""
 
+    first_producer_id: int = 0
+    """Producers whose past is lost give up, and others take their place."""
+
     @property
     def next_offset(self) -> int:
         return max(self.unused_end, self.batches[-1].next_offset if self.batches else 0)
@@ -73,6 +76,9 @@ class Model:
         if start == end and nothing_durable:
             # All that is left is a name, or a checkpoint, that says where to go on.
             self.unused_end = end
+            if may_lose:
+                self.batches.clear()
+                self.first_producer_id += 100
         else:
             assert start <= max(self.start, self.durable_start), "records vanished in front"
             assert end <= self.taken_end, "records that were never handed to the disk"

@@ -17,7 +17,6 @@ from headwater.log import compaction, retention
 from headwater.log.config import LogConfig
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.log.producers import OutOfOrderSequence
-from headwater.log.recovery import open_partition
 from headwater.log.segment import SUFFIXES
 from headwater.log.store import CLEAN, LogStore
 from headwater.record import batch as batches
@@ -123,9 +122,10 @@ class World:
             )
         )
         codec = dice.choice((0, 0, 0, 1, 2, 3, 4))
-        producer_id = dice.randint(-1, PRODUCERS - 1)
-        if producer_id < 0:
+        number = dice.randint(-1, PRODUCERS - 1)
+        if number < 0:
             return records.build(found, codec=codec), found
+        producer_id = self.model.first_producer_id + number
         last = self.model.last_of_producer(producer_id)
         sequence = last.header.last_sequence + 1 if last else 0
         return (
@@ -181,21 +181,11 @@ class World:
     def go_back(self) -> None:
         """As the broker does when a write failed: what was not acknowledged is refused for good."""
         failed = self.log
-        failed.abandon()
         try:
-            self.log, _ = open_partition(
-                self.disk,
-                failed.directory,
-                self.config,
-                self.clock.now_ms(),
-                recovery_point=failed.durable_offset,
-                start_offset=failed.start_offset,
-                cut_at=failed.durable_offset,
-            )
+            self.log = self.store.reopen_log(TOPIC, 0)
         except OSError:
             self.fenced = True
             return
-        self.store.logs[TOPIC, 0] = self.log
         assert self.log.next_offset == failed.durable_offset, "refused records came back"
         self.check_reopened(may_lose=False)
 
@@ -380,7 +370,8 @@ class World:
         assert answer == first, f"find_max_timestamp: {answer} instead of {first}"
 
     def check_producers(self) -> None:
-        for producer_id in range(PRODUCERS):
+        for number in range(PRODUCERS):
+            producer_id = self.model.first_producer_id + number
             last = self.model.last_of_producer(producer_id)
             if last is None or last.base_offset < self.log.start_offset:
                 continue
