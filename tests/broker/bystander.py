@@ -23,7 +23,7 @@ class Bystander:
         self._bootstrap = bootstrap
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="bystander")
+        self._thread = threading.Thread(target=self._run, name="bystander", daemon=True)
 
     def __enter__(self) -> Bystander:
         with connected(self._bootstrap) as wire:

@@ -92,7 +92,7 @@ def serving(
 ) -> Iterator[Serving]:
     """Start a broker on a folder; stopped in order at the end."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="broker-under-test")
+    thread = threading.Thread(target=loop.run_forever, name="broker-under-test", daemon=True)
     thread.start()
     merged = {**SETTINGS, **(settings or {})}
     broker = Broker(data, "127.0.0.1:0", merged, durability, clock=clock, files=files)

@@ -41,7 +41,7 @@ class Highest:
         self.bytes = 0
         self._process = process
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> Highest:
         self._thread.start()
@@ -71,7 +71,7 @@ def test_ten_times_the_queue_is_taken_in_bounded_memory_and_all_acknowledged(
         before, slowest = process.resident_bytes, 0.0
         with Highest(process) as highest:
             threads = [
-                threading.Thread(target=push, args=(wire, 15, number % 2))
+                threading.Thread(target=push, args=(wire, 15, number % 2), daemon=True)
                 for number, wire in enumerate(producers)
             ]
             for thread in threads:
@@ -121,7 +121,7 @@ def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: 
     with serving(data, {"queued.max.request.bytes": QUEUED}, files=disk) as broker:
         broker.create("t")
         wires = [Wire(broker.bootstrap, timeout=60) for _ in range(4)]
-        threads = [threading.Thread(target=push, args=(wire, 20, 0)) for wire in wires]
+        threads = [threading.Thread(target=push, args=(wire, 20, 0), daemon=True) for wire in wires]
         with disk.held("sync", "t-0/*.log") as held:
             for thread in threads:
                 thread.start()
@@ -153,7 +153,7 @@ def test_one_connection_has_a_bounded_number_of_requests_under_way(data: Path) -
         with disk.held("sync", "t-0/*.log") as held:
             wire.send("produce", 9, **produce_request("t", batch()))
             held.until_reached()
-            sender = threading.Thread(target=_send_many, args=(wire, 6000))
+            sender = threading.Thread(target=_send_many, args=(wire, 6000), daemon=True)
             sender.start()
             with broker.wire() as other:
                 for _ in range(200):

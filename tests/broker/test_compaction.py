@@ -70,7 +70,7 @@ def test_the_newest_of_each_key_stays_while_the_topic_is_written_and_read(data: 
                             seen.update({key or b"": value for key, value in each.pairs})
                             offset = each.last_offset + 1
 
-            follower = threading.Thread(target=follow)
+            follower = threading.Thread(target=follow, daemon=True)
             follower.start()
             for number in range(1500):
                 key, value = b"key-%d" % dice.randrange(40), b"%d" % number * 30
@@ -86,8 +86,10 @@ def test_the_newest_of_each_key_stays_while_the_topic_is_written_and_read(data: 
         assert newest(found) == seen == expected
         assert found == sorted(found), "offsets keep their order"
         assert end_offset(wire, "t") == 1500
+        log = broker.log("t")
+        until_compacted(broker, "t", broker.call(lambda: log.active.base_offset))
         copy = data.with_name("killed")
-        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.tmp", "*.cleaned"))
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.tmp"))
     for folder in (data, copy):
         with serving(folder) as broker, broker.wire() as wire:
             assert newest(contents(wire, "t")) == expected

@@ -243,7 +243,7 @@ def test_producers_on_many_threads_get_offsets_without_gap_or_repetition(data: P
                     row = produce(wire, "t", batch([(None, b"x")] * 3), partition=number % 4)
                     found[number % 4].append(row.base_offset)
 
-        threads = [threading.Thread(target=work) for _ in range(5)]
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(5)]
         for thread in threads:
             thread.start()
         for thread in threads:

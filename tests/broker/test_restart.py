@@ -251,7 +251,7 @@ def test_nothing_acknowledged_is_missing_after_kills_in_the_middle_of_writing(da
                     create(wire, "t", 2, internal_segment_bytes=20_000)
             before = len(acknowledged)
             workers = [
-                threading.Thread(target=work, args=(process.bootstrap, number % 2))
+                threading.Thread(target=work, args=(process.bootstrap, number % 2), daemon=True)
                 for number in range(4)
             ]
             for worker in workers:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from headwater.testing import ManualClock
 from tests.broker.disks import HandDisk
@@ -237,3 +240,34 @@ def test_records_that_are_not_durable_yet_cannot_be_deleted(data: Path) -> None:
             held.release()
             wire.receive()
         assert offset_at(wire, "t", LATEST).offset == 3
+
+
+@pytest.mark.xfail(reason="B23: several threads write the same checkpoint")
+def test_many_that_delete_at_once_are_all_answered_and_all_remembered(data: Path) -> None:
+    with serving(data) as broker:
+        broker.create("t", 6)
+        problems: list[BaseException] = []
+
+        def work(partition: int) -> None:
+            try:
+                with broker.wire() as wire:
+                    for number in range(25):
+                        produce(wire, "t", batch(), partition=partition)
+                        rows = [{"partition_index": partition, "offset": number + 1}]
+                        topics = [{"name": "t", "partitions": rows}]
+                        answer = wire.ask("delete_records", 2, topics=topics, timeout=9000)
+                        row = answer.topics[0].partitions[0]
+                        assert (row.error_code, row.low_watermark) == (ErrorCode.none, number + 1)
+            except BaseException as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not problems
+        copy = data.with_name("killed")
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.tmp"))
+    with serving(copy) as broker:
+        assert [broker.log("t", number).start_offset for number in range(6)] == [25] * 6

@@ -125,7 +125,10 @@ def test_stopping_in_the_middle_of_heavy_traffic_loses_nothing_acknowledged(data
     with broker_process(data) as process:
         with process.wire() as wire:
             create(wire, "t", 4)
-        threads = [threading.Thread(target=work, args=(process.bootstrap, n)) for n in range(4)]
+        threads = [
+            threading.Thread(target=work, args=(process.bootstrap, n), daemon=True)
+            for n in range(4)
+        ]
         for thread in threads:
             thread.start()
         until(lambda: len(acknowledged) > 200, "some traffic")

@@ -97,7 +97,8 @@ def test_deleting_while_it_is_written_and_read_harms_no_other_topic(
 
     with Bystander(shared.bootstrap, f"other-{uuid.uuid4().hex[:6]}") as bystander:
         threads = [
-            threading.Thread(target=traffic, args=(each,)) for each in (writing, reading) * 2
+            threading.Thread(target=traffic, args=(each,), daemon=True)
+            for each in (writing, reading) * 2
         ]
         with shared.wire() as admin:
             create(admin, topic)
@@ -186,7 +187,7 @@ def test_many_clients_that_make_the_same_topic_get_one(shared: Serving, topic: s
             answer = wire.ask("create_topics", 7, topics=[asked], timeout=9000)
             made.append(answer.topics[0].error_code)
 
-    threads = [threading.Thread(target=make) for _ in range(8)]
+    threads = [threading.Thread(target=make, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -204,7 +205,7 @@ def test_a_topic_grows_while_it_is_written(shared: Serving, wire: Wire, topic: s
             while not done.is_set():
                 errors.append(produce(producer, topic, batch()).error_code)
 
-    thread = threading.Thread(target=write)
+    thread = threading.Thread(target=write, daemon=True)
     thread.start()
     for count in (2, 5, 9):
         asked = {"name": topic, "count": count, "assignments": None}
