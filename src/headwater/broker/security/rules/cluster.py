@@ -64,6 +64,28 @@ def _users(request: Any, code: ErrorCode) -> Row:
     }
 
 
+def _described_users(request: Any, code: ErrorCode) -> Row:
+    rows = [
+        {"user": each.name, "error_code": code, "error_message": SENTENCE}
+        for each in request.users or ()
+    ]
+    return {"error_code": code, "error_message": SENTENCE, "results": rows}
+
+
+def _moves(request: Any, code: ErrorCode) -> Row:
+    rows = [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": n, "error_code": code, "error_message": SENTENCE}
+                for n in numbers(topic)
+            ],
+        }
+        for topic in request.topics
+    ]
+    return {"error_code": code, "error_message": SENTENCE, "responses": rows}
+
+
 def _entity(entry: Any) -> Row:
     return {
         "entity": [
@@ -135,11 +157,11 @@ RULES: Mapping[int, Rule] = {
     34: needs(_ALTER, _log_dirs),
     35: needs(_DESCRIBE, _top),
     43: needs(_ALTER, _elections),
-    45: needs(_ALTER, _said),
+    45: needs(_ALTER, _moves),
     46: needs(_DESCRIBE, _said),
     48: needs(Operation.DESCRIBE_CONFIGS, _said),
     49: needs(Operation.ALTER_CONFIGS, _each("entries", "entries", _entity)),
-    50: needs(_DESCRIBE, _said),
+    50: needs(_DESCRIBE, _described_users),
     51: needs(_ALTER, _users),
     55: needs(_DESCRIBE, _top),
     57: needs(_ALTER, _said),

@@ -32,7 +32,7 @@ _produced = partition_rows(
 def produce(asker: Asker, request: Any, inner: Handler) -> Result:
     """Write to the topic; with a transactional id, also with that."""
     name = request.transactional_id
-    if name is not None and not asker.transaction(Operation.WRITE, name):
+    if (not asker.transaction(Operation.WRITE, name)) if name else _is_transactional(request):
         rows = [_produced(item, TRANSACTION_REFUSED) for item in request.topic_data]
         return _answered(asker, request, rows)
     allowed, refused = asker.split(Operation.WRITE, request.topic_data)
@@ -44,6 +44,15 @@ def produce(asker: Asker, request: Any, inner: Handler) -> Result:
     if request.acks == 0:
         asker.context.connection.fail("acks=0 and topic_authorization_failed")
     return adding(asker.ask(only(request, topic_data=tuple(allowed)), inner), "responses", rows)
+
+
+def _is_transactional(request: Any) -> bool:
+    """Whether a batch says that it belongs to a transaction (bit 4 of its attributes)."""
+    return any(
+        part.records and len(part.records) > 22 and part.records[22] & 0x10
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )
 
 
 def _answered(asker: Asker, request: Any, rows: list[Row]) -> Result:

@@ -14,7 +14,6 @@ from headwater.broker.security.rules.asking import (
     Result,
     Row,
     Rule,
-    adding,
     only,
     partition_rows,
     then,
@@ -38,10 +37,21 @@ def by_group_and_topic(on_group: Operation, on_topic: Operation, rows: Any = _ro
         allowed, refused = asker.split(on_topic, request.topics)
         if not refused:
             return asker.ask(request, inner)
-        result = asker.ask(only(request, topics=tuple(allowed)), inner)
-        return adding(result, "responses", [rows(item, TOPIC_REFUSED) for item in refused])
+        more = [{**rows(item, TOPIC_REFUSED), "topic_id": _id(asker, item)} for item in refused]
+
+        def merged(body: Row) -> Row:
+            if body.get("error_code"):
+                return body
+            return {**body, "responses": [*body.get("responses", ()), *more]}
+
+        return then(asker.ask(only(request, topics=tuple(allowed)), inner), merged)
 
     return rule
+
+
+def _id(asker: Asker, item: Any) -> Any:
+    topic = asker.broker.catalogue.topics.get(getattr(item, "topic_name", ""))
+    return topic.id if topic is not None else getattr(item, "topic_id", None)
 
 
 def _deleted(item: Any, code: Any) -> Row:

@@ -112,7 +112,13 @@ def describe_topic_partitions(asker: Asker, request: Any, inner: Handler) -> Res
         request = only(request, topics=tuple(allowed))
 
     def shown(body: Row) -> Row:
-        topics = [_with_operations(asker, row) for row in body["topics"]]
+        topics = [
+            {
+                **row,
+                "topic_authorized_operations": asker.operations(ResourceType.TOPIC, row["name"]),
+            }
+            for row in body["topics"]
+        ]
         return {**body, "topics": [*rows, *topics]}
 
     return then(asker.ask(request, inner), shown)
