@@ -36,6 +36,10 @@ SETTINGS = {
     "log.retention.check.interval.ms": "200",
     "log.cleaner.backoff.ms": "200",
     "log.segment.delete.delay.ms": "1000",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.record.lock.duration.ms": "1000",
 }
 # Apache Kafka waits half a minute before its first look at retention; it has no public name for it.
 KAFKA_ONLY = {"log.initial.task.delay.ms": "200"}

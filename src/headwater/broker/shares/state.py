@@ -218,6 +218,8 @@ class SharePartition:
     def _check(self, member: str, first: int, last: int) -> None:
         if last < self.start:
             return  # retention or an administrator was quicker
+        if self.start == self.end:
+            raise AckError("Nothing is in flight.")
         if last >= self.end:
             raise UnknownRecords(f"{first}–{last} is beyond the records in flight")
         for run in self.runs.look(first, last):

@@ -1,0 +1,133 @@
+"""Dead letters of a running broker: what was rejected or given up lies in a topic, once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.broker import Broker
+from headwater.broker.shares.records import Key
+from headwater.testing import broker
+
+from .queue import ACCEPT, QUICK, REJECT, RELEASE, Queue, headers
+
+
+@pytest.fixture
+def node() -> Iterator[Broker]:
+    with broker(settings=dict(QUICK)) as running:
+        yield running
+
+
+@pytest.fixture
+def queue(node: Broker) -> Queue:
+    return Queue(node.bootstrap).create()
+
+
+def test_a_rejected_record_is_kept_with_its_story(queue: Queue) -> None:
+    queue.put("good", "bad", key="k", headers={"trace": "7"})
+    queue.work(2, lambda message: REJECT if message.value() == b"bad" else ACCEPT)
+    (letter,) = queue.read("dlq.workers", 1)
+    assert (letter.key(), letter.value()) == (b"k", b"bad")
+    assert headers(letter) == {
+        "trace": "7",
+        "__dlq.errors.topic": "work",
+        "__dlq.errors.partition": "0",
+        "__dlq.errors.offset": "1",
+        "__dlq.errors.group": "workers",
+        "__dlq.errors.delivery.count": "1",
+        "__dlq.errors.message": "Offset rejected by client.",
+    }
+
+
+def test_a_record_that_is_delivered_too_often_is_kept(queue: Queue) -> None:
+    queue.configure(share_delivery_count_limit="2")
+    queue.put("poison")
+    queue.work(2, lambda message: RELEASE)
+    (letter,) = queue.read("dlq.workers", 1)
+    assert headers(letter)["__dlq.errors.delivery.count"] == "2"
+    assert headers(letter)["__dlq.errors.message"] == "Delivery count limit reached."
+
+
+def test_a_record_whose_last_lock_ends_is_kept(queue: Queue) -> None:
+    queue.configure(share_delivery_count_limit="2", share_record_lock_duration_ms="1000")
+    queue.put("slow")
+    with queue.worker() as consumer:
+        seen = 0
+        while seen < 2:
+            for message in consumer.poll(0.2):
+                seen += 1
+                consumer.acknowledge(message, RELEASE if seen == 1 else ACCEPT)
+            if seen == 1:
+                consumer.commit_sync(10)
+        # The second time it holds the record and says nothing.
+        (letter,) = queue.read("dlq.workers", 1)
+    assert letter.value() == b"slow"
+
+
+def test_a_group_may_name_its_topic_or_want_none(queue: Queue) -> None:
+    queue.configure(errors_deadletterqueue_topic_name="dlq.elsewhere")
+    queue.put("one")
+    queue.work(1, lambda message: REJECT)
+    assert [letter.value() for letter in queue.read("dlq.elsewhere", 1)] == [b"one"]
+    queue.configure(errors_deadletterqueue_topic_name="")
+    queue.put("two", "three")
+    queue.work(2, lambda message: REJECT)
+    assert len(queue.read("dlq.elsewhere", 2, seconds=0.5)) == 1
+
+
+def test_a_topic_without_the_prefix_is_never_written_to(queue: Queue) -> None:
+    queue.configure(errors_deadletterqueue_topic_name="work")
+    queue.put("one")
+    queue.work(1, lambda message: REJECT)
+    assert len(queue.read("work", 2, seconds=0.5)) == 1
+
+
+def test_dead_letters_can_be_switched_off_for_all() -> None:
+    with broker(settings={**QUICK, "share.dead.letters.enable": False}) as node:
+        queue = Queue(node.bootstrap).create()
+        queue.put("one")
+        queue.work(1, lambda message: REJECT)
+        assert "dlq.workers" not in queue.admin.list_topics(timeout=10).topics
+
+
+def test_a_dead_letter_of_a_dead_letter_tells_its_own_story(queue: Queue) -> None:
+    queue.put("bad")
+    queue.work(1, lambda message: REJECT)
+    queue.read("dlq.workers", 1)
+    second = Queue(queue.bootstrap, "dlq.workers", "undertakers")
+    second.configure(share_auto_offset_reset="earliest")
+    second.work(1, lambda message: REJECT)
+    (letter,) = queue.read("dlq.undertakers", 1)
+    assert headers(letter)["__dlq.errors.topic"] == "dlq.workers"
+    assert headers(letter)["__dlq.errors.group"] == "undertakers"
+    assert len(letter.headers()) == 6
+
+
+def test_a_crash_between_letter_and_state_leaves_one_letter(tmp_path: Path) -> None:
+    """The state topic as it was before: what a crash leaves that comes between the two writes."""
+    data = tmp_path / "data"
+    with broker(data=data, settings=dict(QUICK)) as node:
+        queue = Queue(node.bootstrap).create()
+        queue.put("bad", "good")
+        with queue.worker() as consumer:
+            while not list(consumer.poll(0.2)):
+                pass
+    before = tmp_path / "before"
+    shutil.copytree(data / "__share_group_state-0", before)
+    with broker(data=data, settings=dict(QUICK)) as node:
+        queue = Queue(node.bootstrap)
+        queue.work(2, lambda message: REJECT if message.value() == b"bad" else ACCEPT)
+        queue.read("dlq.workers", 1)
+    shutil.rmtree(data / "__share_group_state-0")
+    shutil.copytree(before, data / "__share_group_state-0")
+    with broker(data=data, settings=dict(QUICK)) as node:
+        topic = node.catalogue.topics["work"]
+        state = node.shares.keepers[Key("workers", topic.id, 0)].state
+        assert state is not None
+        assert state.start == 1, "the record that has its dead letter is done with"
+        queue = Queue(node.bootstrap)
+        assert [message.value() for message in queue.work(1)] == [b"good"]
+        assert len(queue.read("dlq.workers", 2, seconds=1)) == 1
