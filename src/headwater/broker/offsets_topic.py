@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kio.schema.errors import ErrorCode
+
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.broker.topics import TopicError, Topics
-from headwater.log.partition import PartitionLog
+from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.record import batch as batches
 from headwater.record import control, records
 from headwater.record.batch import BatchHeader
 
 NAME = "__consumer_offsets"
+
+
+def segment_bytes(size: int) -> dict[str, str]:
+    """The config for segments of an internal topic: below 1 MiB only Kafka's internal name takes it."""
+    name = "segment.bytes" if size >= 1024 * 1024 else "internal.segment.bytes"
+    return {name: str(size)}
 
 
 class OffsetsTopic:
@@ -40,7 +48,7 @@ class OffsetsTopic:
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(self._settings.get("offsets.topic.segment.bytes")),
+            **segment_bytes(self._settings.get("offsets.topic.segment.bytes")),
         }
 
     async def ensure(self) -> int:
@@ -50,8 +58,13 @@ class OffsetsTopic:
             wanted = self._settings.get("offsets.topic.num.partitions")
             try:
                 topic = await self._topics.create(NAME, wanted, self.configs())
-            except TopicError:
+            except TopicError as error:
+                if error.code != ErrorCode.topic_already_exists:
+                    raise StorageFailed(str(error)) from error
                 topic = self._catalogue.topics[NAME]  # somebody else was quicker
+        if (NAME, 0) not in self._topics.partitions:
+            async with self._catalogue.changing:  # its record is there, its folders are being made
+                pass
         return topic.partitions
 
     async def append(self, group_id: str, entries: list[tuple[bytes, bytes | None]]) -> None:

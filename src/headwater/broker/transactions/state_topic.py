@@ -50,6 +50,9 @@ class StateTopic:
                 await self._topics.create(NAME, wanted, self.configs())
             except TopicError:
                 assert NAME in self._catalogue.topics  # somebody else was quicker
+        if (NAME, 0) not in self._topics.partitions:
+            async with self._catalogue.changing:  # its record is there, its folders are being made
+                pass
 
     def partition_of(self, name: str) -> Partition:
         count = self._catalogue.topics[NAME].partitions
