@@ -7,6 +7,7 @@ get this object and reach everything through its attributes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -112,6 +113,8 @@ class Broker:
             )
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
             self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
+            with contextlib.suppress(OSError):  # users' keys are in it, and nobody else's business
+                self.store.directory(LOG_NAME, 0).chmod(0o700)
             self.credentials = Credentials(self.catalogue)
             self.authorizer = self._make_authorizer()
             self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
@@ -189,6 +192,8 @@ class Broker:
         if any(listener.logs_in for listener in self.doors.listeners):
             await self.credentials.prepare()
         await self.doors.open(lambda listener: Connection(self, listener))
+        if not self.doors.listeners:  # nobody is to come in: `security.offline`
+            return
         first = self.doors.listeners[0]
         self.host, self.port = first.address
         self.bootstrap = first.bootstrap

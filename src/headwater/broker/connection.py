@@ -38,6 +38,8 @@ logger = logging.getLogger("headwater.broker")
 BUFFER_BYTES = 32 * 1024
 BUFFER_KEPT_BYTES = 2 * 1024 * 1024
 INBOX_MAX = 16
+SMALL_BYTES = 64 * 1024
+"""What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
 LOGIN_SECONDS = 30.0
 """A client that has not logged in by then is dropped."""
 _SIZE = struct.Struct(">i")
@@ -113,6 +115,13 @@ class Connection(asyncio.BufferedProtocol):
                     self.principal = listener.rules.from_certificate(certificate["subject"])
                 except NoPrincipal as error:
                     self.fail(str(error))
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where this client is told to connect to."""
+        if self.listener.advertised is None and self._transport is not None:
+            return self.listener.address_for(str(self._transport.get_extra_info("sockname")[0]))
+        return self.listener.address
 
     def logged_in(self, principal: str) -> None:
         """The client has proved who it is."""
@@ -275,6 +284,13 @@ class Connection(asyncio.BufferedProtocol):
             self._run(*self._inbox.popleft())
         self._balance_reading()
 
+    def _announced(self) -> int:
+        """The size of the request that is coming in, as far as it is known."""
+        if self._end - self._start < 4:
+            return 0
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return size
+
     def _balance_reading(self) -> None:
         """Read on only while there is room for what comes: here and in the broker as a whole."""
         transport = self._transport
@@ -283,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         full = (
             self._muted is not None
             or len(self._inbox) + len(self._answers) >= INBOX_MAX
-            or (self.broker.overloaded and self._taken > 0)
+            or (self.broker.overloaded and (self._taken > 0 or self._announced() > SMALL_BYTES))
             or (self.login is not None and not self.login.open and self.busy)
         )
         if full and not self._read_paused:

@@ -79,7 +79,7 @@ class Context:
         """Where this client is told to connect: the listener that it came through."""
         if self.connection is None:
             return broker.host, broker.port
-        found: tuple[str, int] = self.connection.listener.address
+        found: tuple[str, int] = self.connection.address
         return found
 
 

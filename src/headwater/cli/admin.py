@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headwater.cli.properties import read_settings
 from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
 
@@ -53,8 +56,10 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # librdkafka would go on trying until its time is up; a person wants to know now.
-    if (absence := _absence(bootstrap)) is not None:
+    own = _client_config()
+    # librdkafka would go on trying until its time is up; a person wants to know now. What is behind
+    # TLS or a login cannot be asked so simply.
+    if not own and (absence := _absence(bootstrap)) is not None:
         raise absence
     quiet = logging.getLogger("headwater.cli.librdkafka")
     quiet.addHandler(logging.NullHandler())
@@ -66,6 +71,7 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
                 "socket.connection.setup.timeout.ms": 3000,
                 # The sentence below says it; librdkafka's own log lines would only repeat it.
                 "log_level": 0,
+                **own,
             },
             logger=quiet,
         )
@@ -74,13 +80,21 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
         raise translated(failure.args[0], bootstrap) from None
 
 
+def _client_config() -> dict[str, str]:
+    """How to reach a secured broker: librdkafka's settings in the file of HEADWATER_CLIENT_CONFIG."""
+    path = os.environ.get("HEADWATER_CLIENT_CONFIG")
+    return read_settings(Path(path)) if path else {}
+
+
 def translated(error: Any, bootstrap: str) -> HeadwaterError:
     """One of confluent-kafka's errors as one of ours."""
     name = error.name()
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"):
-        return _absence(bootstrap) or BrokerUnreachable(
+        absence = None if _client_config() else _absence(bootstrap)
+        return absence or BrokerUnreachable(
             f"the broker at {bootstrap} did not complete the request ({name})",
-            hint="see what the broker logs, and try again",
+            hint="see what the broker logs; one that wants TLS or a login is reached with "
+            "HEADWATER_CLIENT_CONFIG=FILE (docs/security.md)",
         )
     said = (error.str() or name).strip().rstrip(".")
     return RequestRefused(f"the broker refused: {said} ({name})", hint=_HINTS.get(name))

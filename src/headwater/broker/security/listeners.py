@@ -72,8 +72,15 @@ class Listener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """What clients are told."""
-        return self.advertised or (self.host or socket.gethostname(), self.port)
+        """What clients are told, unless they have come by a better one: see `address_for`."""
+        return self.advertised or (self.host or "localhost", self.port)
+
+    def address_for(self, reached: str) -> tuple[str, int]:
+        """What a client is told that came to our address `reached`: where we listen on all of them,
+        that one works for this client."""
+        if self.advertised is None and self.host in ("", "0.0.0.0", "::"):
+            return reached.removeprefix("::ffff:"), self.port
+        return self.address
 
     @property
     def bootstrap(self) -> str:
