@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.partition import Partition
 from headwater.broker.shares import starting
+from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import (
     AckError,
@@ -103,6 +104,7 @@ class Keeper:
         kept.created = kept.created or now_ms
         value = Value(kept.snapshot_epoch, start, (), 0, kept.state_epoch, kept.created, now_ms)
         self._shares.states.known[self.key] = kept
+        self._shares.groups.setdefault(self.key.group_id, ShareGroup(self.key.group_id))
         partition, end = self._shares.states.append(self.key, SNAPSHOT, value)
         await partition.durable(end)
         kept.start, kept.updates = start, 0
