@@ -20,12 +20,12 @@ from headwater.broker.registry import Context, load_apis
 from .desk import Desk
 
 COMMIT, FETCH, FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE, LIST = range(8, 17)
-DELETE, OFFSET_DELETE = 42, 47
+DELETE, OFFSET_DELETE, CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE = 42, 47, 68, 69
 T, U = uuid.UUID(int=1), uuid.UUID(int=2)
 APIS = load_apis()
 VERSIONS = [
     (key, version)
-    for key in (*range(8, 17), DELETE, OFFSET_DELETE)
+    for key in (*range(8, 17), DELETE, OFFSET_DELETE, CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE)
     for version in range(APIS[key].versions[0], APIS[key].versions[1] + 1)
 ]
 
@@ -45,6 +45,8 @@ class Client:
                 topics={topic.name: topic for topic in topics},
                 by_id={topic.id: topic for topic in topics},
             ),
+            shares=SimpleNamespace(has=lambda group_id: False, list=list),
+            settings=desk.settings,
             node_id=1,
             host="here",
             port=9092,
@@ -158,6 +160,8 @@ BODIES: dict[int, dict[str, Any]] = {
     LIST: {},
     DELETE: {"groups_names": ["g"]},
     OFFSET_DELETE: {"group_id": "g", "topics": []},
+    CONSUMER_HEARTBEAT: {"group_id": "g", "member_id": "m", "member_epoch": 3},
+    CONSUMER_DESCRIBE: {"group_ids": ["g"]},
 }
 
 

@@ -1,0 +1,1 @@
+"""The newer consumer group protocol: pure machines first, then the whole coordinator."""
