@@ -202,7 +202,7 @@ class Partition:
             try:
                 self.log = self._reopen(self.topic, self.number)
             except OSError as worse:
-                self._failed, self._must_reopen = worse, True
+                self._failed, self._must_reopen, self.log.fenced = worse, True, True
         for _, done in waiting:
             done(failure)
         if self._failed is None:
@@ -216,7 +216,7 @@ class Partition:
         try:
             self.log = self._reopen(self.topic, self.number)
         except OSError as error:
-            self._failed, self._must_reopen = error, True
+            self._failed, self._must_reopen, self.log.fenced = error, True, True
 
     async def when_unread(self) -> None:
         """Return once no other thread reads this log."""

@@ -39,6 +39,8 @@ class TimestampOutOfRange(RecordError):
 def prepare(data: Buffer, config: LogConfig, now_ms: int) -> tuple[Buffer, BatchHeader]:
     """The batch as it is to be stored, with its header. Raises RecordError."""
     header = batches.validate_produced(data)
+    if header.max_timestamp < header.base_timestamp:
+        data, header = _with_max_timestamp(data, header)
     _check_size(header, config)
     if config.compact:
         _check_keys(data)
@@ -53,6 +55,14 @@ def prepare(data: Buffer, config: LogConfig, now_ms: int) -> tuple[Buffer, Batch
     else:
         _check_time(header, config, now_ms)
     return data, header
+
+
+def _with_max_timestamp(data: Buffer, header: BatchHeader) -> tuple[Buffer, BatchHeader]:
+    """Some clients leave the latest timestamp out; without it the records cannot be found by time."""
+    latest = max(record.timestamp for record in records.decode(data))
+    header = header._replace(max_timestamp=latest)
+    fixed = batches.pack(header, memoryview(data)[batches.HEADER_BYTES : header.size])
+    return fixed, batches.read_header(fixed)
 
 
 def _check_size(header: BatchHeader, config: LogConfig) -> None:

@@ -212,6 +212,8 @@ def latest_timestamp(segment: Segment, end: int, start_offset: int) -> int:
     latest = -1
     _, position = segment.index.floor(start_offset)
     for at, header in segment.headers(position, end, checked=False):
+        if not header.record_count:
+            continue  # compaction left nothing of it
         if header.base_offset >= start_offset:
             latest = max(latest, header.max_timestamp)
         elif header.last_offset >= start_offset:  # the start lies inside this batch

@@ -97,7 +97,11 @@ def _find_segments(
     files: FileSystem, directory: Path, now_ms: int, start_offset: int
 ) -> list[Segment]:
     """The segments from `start_offset` on; older ones were removed, and are removed again."""
-    names = [name for name in files.list(directory) if name.endswith(".log")]
+    present = files.list(directory)
+    names = [name for name in present if name.endswith(".log")]
+    for name in present:  # indexes whose segment went before a crash
+        if name.endswith((".index", ".timeindex", ".txnindex")) and f"{name[:20]}.log" not in names:
+            files.remove(directory / name)
     segments = [
         Segment.found(files, directory, int(name[:-4]), now_ms)
         for name in names
@@ -332,12 +336,11 @@ def _load_producers(
     A snapshot has only the last batch of each producer, but a client may be about to repeat any of
     its last five. So after a crash the older of the two snapshots is taken, and the rest is read.
     """
-    snapshots = _fitting_snapshots(files, directory, end)
-    if not clean and len(snapshots) > 1:
-        del snapshots[0]
     producers, offset = Producers(), segments[0].base_offset
-    if snapshots and snapshots[0][0] >= offset:  # else what happened since is gone
-        offset, producers = snapshots[0]
+    found = _fitting_snapshots(files, directory, end)
+    usable = [snapshot for snapshot in found if snapshot[0] >= offset]  # else a part is gone
+    if usable:
+        offset, producers = usable[0] if clean or len(usable) == 1 else usable[1]
     if not _load_aborted(files, directory, segments, offset):
         producers, offset = Producers(), segments[0].base_offset
     for segment in segments:

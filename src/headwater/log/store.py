@@ -110,10 +110,7 @@ class LogStore:
         """The log of one partition, recovered if need be, its folder made if it is not there."""
         directory = self.directory(topic, partition)
         key = (topic, partition)
-        if not self.files.list(directory):
-            self.files.make_dir(directory)
-            if topic_id is not None:
-                checkpoints.write_topic_id(self.files, directory, topic_id)
+        self._make_folder(directory, topic_id)
         log, report = open_partition(
             self.files,
             directory,
@@ -127,6 +124,35 @@ class LogStore:
         self.logs[key] = log
         self.reports[key] = report
         return log
+
+    def _make_folder(self, directory: Path, topic_id: uuid.UUID | None) -> None:
+        """A folder for this topic; what another one left under the same name goes first."""
+        found = checkpoints.read_topic_id(self.files, directory)
+        if topic_id is not None and found not in (None, topic_id):
+            self._remove_folder(directory)
+            found = None
+        if topic_id is not None and found is None and self._has_records(directory):
+            stray = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}-stray")
+            logger.error("%s does not say which topic it is of; moved to %s", directory, stray)
+            self.files.rename(directory, stray)
+            self.files.sync_dir(self.root)
+        if not self.files.list(directory):
+            self.files.make_dir(directory)
+        if topic_id is not None and found is None:
+            checkpoints.write_topic_id(self.files, directory, topic_id)
+
+    def _has_records(self, directory: Path) -> bool:
+        return any(
+            name.endswith(".log") and self.files.size(directory / name)
+            for name in self.files.list(directory)
+        )
+
+    def _remove_folder(self, directory: Path) -> None:
+        """Out of the way at once, and durably; then its files."""
+        doomed = self.root / f"{uuid.uuid4().hex}-delete"
+        self.files.rename(directory, doomed)
+        self.files.sync_dir(self.root)
+        self.files.remove_tree(doomed)
 
     def reopen_log(self, topic: str, partition: int) -> PartitionLog:
         """Go back to what is durable, as the disk has it: what was refused must not come back.
@@ -154,11 +180,8 @@ class LogStore:
         if log is not None:
             log.abandon()
         directory = self.directory(topic, partition)
-        doomed = self.root / f"{topic}-{partition}.{uuid.uuid4().hex}-delete"
         if self.files.list(directory):
-            self.files.rename(directory, doomed)
-            self.files.sync_dir(self.root)
-            self.files.remove_tree(doomed)
+            self._remove_folder(directory)
         for offsets in (self._recovery_points, self._start_offsets, self._cleaned_offsets):
             offsets.pop((topic, partition), None)
 
