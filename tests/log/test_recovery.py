@@ -77,6 +77,7 @@ GARBAGE = {
     "an older batch that the disk still held": batch_of(b"d", base_offset=2),
     "a batch without the one before it": batch_of(b"d", base_offset=4),
     "a batch whose offset is garbage, and its checksum right": batch_of(b"d", base_offset=1 << 60),
+    "a batch whose leader epoch is garbage": batch_of(b"d", base_offset=3, leader_epoch=1 << 30),
 }
 
 

@@ -165,12 +165,15 @@ def test_a_checkpoint_never_runs_ahead_of_the_disk() -> None:
             assert read_on(again)[:2] == [b"a", b"b"]
 
 
-def test_what_is_being_written_while_others_are_synced_is_synced_later() -> None:
+@pytest.mark.parametrize("rolls", [False, True])
+def test_what_is_being_written_while_others_are_synced_is_synced_later(rolls: bool) -> None:
     disk = FaultyDisk()
     store = opened(disk)
     log = store.open_log("t", 0, LogConfig(durability="os"))
     append(log, b"a")
     stage(log, b"b")
+    if rolls:
+        log.roll(0)
     commit = log.take()
     assert commit is not None
     store.sync_lazy()  # in another thread, between the two
