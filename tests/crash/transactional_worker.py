@@ -259,8 +259,8 @@ class Confluent:
 
     def write(self, records: list[tuple[str, bytes, int]], offsets: Any, commit: bool) -> bool:
         """One transaction; whether it was committed."""
-        self.producer.begin_transaction()
         try:
+            self.producer.begin_transaction()
             for topic, value, partition in records:
                 self.producer.produce(topic, value, partition=partition)
             if offsets is not None:
@@ -270,6 +270,8 @@ class Confluent:
                 self._call(self.producer.commit_transaction)
                 return True
         except KafkaException as error:
+            if error.args[0].fatal():
+                raise Fenced(str(error)) from error
             if not error.args[0].txn_requires_abort():
                 raise
         self._call(self.producer.abort_transaction)

@@ -141,6 +141,7 @@ class Broker:
                 self.catalogue,
                 StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
                 Markers(self.partition, self.groups.pending, self.clock.now_ms),
+                self.topics.partitions.values,
             )
             self.transactions.load()
             self.shares = ShareCoordinator(self)
@@ -152,7 +153,7 @@ class Broker:
             self.disk.stop()
             raise
         self.groups.start()
-        self.transactions.start(self.topics.partitions.values())
+        self.transactions.start()
         self.shares.start()
         self.housekeeping = Housekeeping(self)
         self.housekeeping.start()

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -58,6 +58,7 @@ class TransactionCoordinator:
         catalogue: Catalogue,
         store: StateTopic,
         markers: Markers,
+        partitions: Callable[[], Iterable[Partition]],
     ) -> None:
         self.transactions: dict[str, Transaction] = {}
         """By transactional id; only to be read by others."""
@@ -66,6 +67,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._catalogue = catalogue
         self._store = store
+        self._partitions = partitions
         self._written: dict[str, Written] = {}
         """Where the newest value of each id was appended, while that may not be durable."""
         self._ending: dict[str, asyncio.Task[None]] = {}
@@ -91,9 +93,9 @@ class TransactionCoordinator:
         self.transactions = found
         self._written.clear()
 
-    def start(self, partitions: Iterable[Partition]) -> None:
+    def start(self) -> None:
         """Finish what was decided before the broker stopped, and watch the time from now on."""
-        self._adopt_strays(partitions)
+        self._adopt_strays()
         for name, known in self.transactions.items():
             if known.is_prepared:
                 self._begin_ending(name)
@@ -114,34 +116,32 @@ class TransactionCoordinator:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _adopt_strays(self, partitions: Iterable[Partition]) -> None:
+    def _adopt_strays(self) -> None:
         """Transactions that are open in a partition and unknown here would hold its readers forever.
 
         The producer still is in that epoch: the batch was added to its transaction, and only the
         record of that was lost. Otherwise nobody will ever end it, so it is aborted.
         """
         owners = {known.producer_id: known for known in self.transactions.values()}
-        for partition in partitions:
-            log = partition.log
-            for producer_id in list(log.producers.open_transactions):
-                where = (partition.topic, partition.number)
-                producer = Producer(producer_id, log.producers.by_id[producer_id].epoch)
-                owner = owners.get(producer_id)
-                known = self.transactions[owner.id] if owner is not None else None
-                if known is not None and (where in known.partitions):
-                    continue
-                move = moves.add(known, producer, [where], 2, self._clock.now_ms())
-                if move.value is not None:
-                    logger.warning("%s-%d: a batch joins transaction %s", *where, move.value.id)
-                    self._write(move.value)
-                else:
-                    logger.warning("%s-%d: a transaction nobody knows is aborted", *where)
-                    epoch = max(0, log.producers.by_id[producer_id].coordinator_epoch)
-                    marker = Marker(producer.id, producer.epoch, False, epoch)
-                    self._spawn(self._abort_stray(marker, where))
+        for partition in self._partitions():
+            for producer_id in list(partition.log.producers.open_transactions):
+                name = owners[producer_id].id if producer_id in owners else ""
+                self._adopt(partition, producer_id, self.transactions.get(name))
 
-    async def _abort_stray(self, marker: Marker, where: TopicPartition) -> None:
-        await self.markers.write(marker, [where])
+    def _adopt(self, partition: Partition, producer_id: int, known: Transaction | None) -> None:
+        where = (partition.topic, partition.number)
+        found = partition.log.producers.by_id[producer_id]
+        if known is not None and where in known.partitions:
+            return
+        producer = Producer(producer_id, found.epoch)
+        move = moves.add(known, producer, [where], 2, self._clock.now_ms())
+        if move.value is not None:
+            logger.warning("%s-%d: a batch joins transaction %s again", *where, move.value.id)
+            self._write(move.value)
+        elif move.error is not ErrorCode.concurrent_transactions:
+            logger.warning("%s-%d: a transaction that nobody knows is aborted", *where)
+            marker = Marker(*producer, False, max(0, found.coordinator_epoch))
+            self._spawn(self.markers.write(marker, [where]))
 
     # ---- writing -------------------------------------------------------------------------------
 
@@ -170,6 +170,10 @@ class TransactionCoordinator:
     def _failed(self, error: Exception) -> None:
         logger.error("the transaction coordinator could not write to its log: %s", error)
         self.load()
+        try:
+            self._adopt_strays()
+        except StorageFailed:
+            pass  # nothing can be ended before a restart, and that looks for strays, too
 
     async def _carry_out(self, name: str, move: Move) -> ErrorCode:
         """Write what was decided and wait for it; an error that was decided stands."""
