@@ -61,7 +61,7 @@ def test_after_a_kill_everything_acknowledged_is_there_and_nothing_is_scanned() 
 
 def test_records_that_were_written_but_not_acknowledged_are_kept_if_they_are_whole() -> None:
     disk = three()
-    write_at_end(disk, batch_of(b"d", base_offset=3))
+    write_at_end(disk, batch_of(b"d", base_offset=3, leader_epoch=0))
     again, report = opened(disk)
     assert read_on(again) == [b"a", b"b", b"c", b"d"]
     assert report.scanned_bytes == len(batch_of(b"d"))
