@@ -35,7 +35,6 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
-    file_delete_delay_ms: int = 60_000
 
     max_message_bytes: int = 1_048_588
     compression_type: str = "producer"

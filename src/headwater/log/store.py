@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +37,11 @@ def new_id() -> str:
             return text
 
 
+def _all(logs: dict[TopicPartition, PartitionLog]) -> list[tuple[TopicPartition, PartitionLog]]:
+    """A copy: topics come and go in other threads."""
+    return list(logs.items())
+
+
 class LogStore:
     """All partition logs below one folder."""
 
@@ -52,6 +58,8 @@ class LogStore:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._cleaned_offsets: dict[TopicPartition, int] = {}
+        self._writing = threading.RLock()
+        """Held from looking at the logs until the file is written: several threads come here."""
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
 
     def open(self, node_id: int) -> None:
@@ -160,6 +168,7 @@ class LogStore:
         Raises OSError, and leaves the log as it was, without open files.
         """
         old = self.logs[topic, partition]
+        self.checkpoint_starts()  # opening removes what lies before the start
         old.abandon()
         log, _ = open_partition(
             self.files,
@@ -205,26 +214,27 @@ class LogStore:
 
     def checkpoint(self) -> None:
         """Write down how far every log is; only what has changed."""
-        logs = dict(self.logs)
-        self._checkpoint(
-            checkpoints.RECOVERY_POINTS,
-            {
-                key: log.durable_offset if log.config.durability == "disk" else self._synced(key)
-                for key, log in logs.items()
-            },
-        )
-        self.checkpoint_starts()
-        self._checkpoint(
-            checkpoints.CLEANED_OFFSETS,
-            {key: log.cleaned_offset for key, log in logs.items() if log.cleaned_offset},
-        )
+        with self._writing:
+            self._checkpoint(checkpoints.RECOVERY_POINTS, self._recovery_points_now())
+            self.checkpoint_starts()
+            self._checkpoint(
+                checkpoints.CLEANED_OFFSETS,
+                {key: log.cleaned_offset for key, log in _all(self.logs) if log.cleaned_offset},
+            )
+
+    def _recovery_points_now(self) -> dict[TopicPartition, int]:
+        return {
+            key: log.durable_offset if log.config.durability == "disk" else self._synced(key)
+            for key, log in _all(self.logs)
+        }
 
     def checkpoint_starts(self) -> None:
         """DeleteRecords and retention are promises too: they must survive a crash."""
-        self._checkpoint(
-            checkpoints.START_OFFSETS,
-            {key: log.start_offset for key, log in self.logs.items() if log.start_offset},
-        )
+        with self._writing:
+            self._checkpoint(
+                checkpoints.START_OFFSETS,
+                {key: log.start_offset for key, log in _all(self.logs) if log.start_offset},
+            )
 
     def _synced(self, key: TopicPartition) -> int:
         return self._recovery_points.get(key, 0)
@@ -251,11 +261,12 @@ class LogStore:
             except OSError as error:
                 logger.error("%s: not closed cleanly: %s", log.directory, error)
                 whole = False
-        self._checkpoint(
-            checkpoints.RECOVERY_POINTS,
-            {key: log.durable_offset for key, log in self.logs.items()},
-        )
-        self.checkpoint_starts()
+        with self._writing:
+            self._checkpoint(
+                checkpoints.RECOVERY_POINTS,
+                {key: log.durable_offset for key, log in self.logs.items()},
+            )
+            self.checkpoint_starts()
         if whole:
             self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
         self.unlock()

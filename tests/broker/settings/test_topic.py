@@ -65,7 +65,6 @@ def test_every_config_of_a_topic_reaches_the_log():
         min_cleanable_dirty_ratio=0.25,
         min_compaction_lag_ms=8,
         max_compaction_lag_ms=9,
-        file_delete_delay_ms=10,
         max_message_bytes=11,
         compression_type="zstd",
         compression_gzip_level=1,

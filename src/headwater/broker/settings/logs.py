@@ -78,9 +78,9 @@ SEGMENTS = (
         "log.segment.delete.delay.ms",
         Kind.LONG,
         60_000,
-        "Time between taking a segment out of the log and deleting its files.",
+        "Files go as soon as nobody reads them.",
         at_least(0),
-    ),
+    )._replace(effect=False),
     _dynamic("log.preallocate", Kind.BOOLEAN, False, "Segments grow as they are written.")._replace(
         effect=False
     ),

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headwater.broker.settings import coordinators, group_types, limits, logs, node, security
+from headwater.broker.settings import (
+    coordinators,
+    group_types,
+    limits,
+    logs,
+    node,
+    security,
+    shares,
+)
 from headwater.broker.settings.definitions import Definition, Kind, render
 from headwater.broker.settings.group import GROUP
 from headwater.broker.settings.subscription import SUBSCRIPTION
@@ -95,8 +103,9 @@ _BROKER_TABLES = (
     ("Consumer groups", coordinators.GROUPS),
     ("Committed offsets", coordinators.OFFSETS),
     ("Producers", coordinators.PRODUCERS),
+    ("Transactions", coordinators.TRANSACTIONS),
     ("Groups of the consumer protocol", group_types.CONSUMER_GROUPS),
-    ("Share groups", group_types.SHARE_GROUPS),
+    ("Share groups", (*group_types.SHARE_GROUPS, *shares.SHARES)),
     ("Quotas", limits.QUOTAS),
     ("Client metrics", limits.CLIENT_METRICS),
     ("Who may do what", security.ACCESS),

@@ -161,7 +161,7 @@ TLS = (
         "ssl.principal.mapping.rules",
         Kind.STRING,
         "DEFAULT",
-        "From a certificate's subject to a user's name: DEFAULT, or RULE:pattern/replacement/[LU], …",
+        "From a certificate's subject to a user's name: DEFAULT, or RULE:pattern/replacement/[LU].",
     ),
 )
 

@@ -169,7 +169,6 @@ _FIELDS = {
     "min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio",
     "min.compaction.lag.ms": "min_compaction_lag_ms",
     "max.compaction.lag.ms": "max_compaction_lag_ms",
-    "file.delete.delay.ms": "file_delete_delay_ms",
     "max.message.bytes": "max_message_bytes",
     "compression.type": "compression_type",
     "compression.gzip.level": "compression_gzip_level",
