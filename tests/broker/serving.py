@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from headwater.broker.broker import Broker
 from headwater.broker.clock import Clock
 from headwater.log.files import FileSystem
+from tests.broker.disks import HandDisk
 from tests.compat.wire import ErrorCode, Wire, connected
 
 T = TypeVar("T")
@@ -90,12 +91,12 @@ def serving(
     clock: Clock | None = None,
     durability: str | None = None,
 ) -> Iterator[Serving]:
-    """Start a broker on a folder; stopped in order at the end."""
+    """Start a broker on a folder, by default on a disk that need not be waited for; stopped in order."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="broker-under-test", daemon=True)
     thread.start()
     merged = {**SETTINGS, **(settings or {})}
-    broker = Broker(data, "127.0.0.1:0", merged, durability, clock=clock, files=files)
+    broker = Broker(data, "127.0.0.1:0", merged, durability, clock=clock, files=files or HandDisk())
     try:
         asyncio.run_coroutine_threadsafe(broker.start(), loop).result(60)
         try:

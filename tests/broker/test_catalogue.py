@@ -11,6 +11,7 @@ import pytest
 
 from headwater.broker.broker import Broker
 from headwater.broker.catalogue import LOG_NAME
+from tests.broker.disks import HandDisk
 from tests.broker.serving import create, delete, serving
 from tests.compat.asking import end_offset, new_producer_id, produce
 from tests.compat.batches import batch
@@ -77,7 +78,7 @@ class Crash:
 
 async def starts_with(data: Path, expected: Any, *, goes_on: bool = True) -> None:
     """A broker on that folder has this state, and goes on from it."""
-    broker = Broker(data, "127.0.0.1:0")
+    broker = Broker(data, "127.0.0.1:0", files=HandDisk())
     async with broker:
         found = state(broker)
         assert found == expected
@@ -124,7 +125,7 @@ async def test_a_start_cut_short_by_the_next_crash_changes_nothing(tmp_path: Pat
     crash = Crash(tmp_path, CHANGES["delete"])
     data = crash.at(crash.end - 5)
     for number in range(3):
-        broker = Broker(data, "127.0.0.1:0")
+        broker = Broker(data, "127.0.0.1:0", files=HandDisk())
         async with broker:
             assert state(broker) == crash.old
             following = tmp_path / f"again-{number}"

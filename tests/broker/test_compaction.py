@@ -192,7 +192,6 @@ def test_a_change_of_policy_counts_at_once(data: Path, policy: str) -> None:
         assert {key: value for _, key, value in found[-3:]} == newest(found)
 
 
-@pytest.mark.xfail(reason="B22: taken at the start, refused when the topic is made")
 def test_a_small_segment_size_for_the_offsets_topic_works(
     data: Path,
 ) -> None:

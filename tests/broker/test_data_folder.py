@@ -130,10 +130,7 @@ def test_the_folder_of_an_earlier_topic_of_that_name_is_not_taken_for_the_new_on
         assert end_offset(wire, "t") == 0
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [pytest.param("rename", marks=pytest.mark.xfail(reason="B20: old data shows")), "sync_dir"],
-)
+@pytest.mark.parametrize("operation", ["rename", "sync_dir"])
 def test_a_folder_that_could_not_be_removed_never_shows_in_a_new_topic(
     data: Path, operation: str
 ) -> None:
@@ -177,7 +174,6 @@ def test_what_is_not_ours_is_left_alone(data: Path) -> None:
     assert (data / "lost+found").is_dir()
 
 
-@pytest.mark.xfail(reason="B21: its topic id is never written")
 def test_a_partition_folder_that_a_crash_left_half_made_is_finished(data: Path) -> None:
     with serving(data) as broker, broker.wire() as wire:
         create(wire, "t", 3)

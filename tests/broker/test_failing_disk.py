@@ -322,7 +322,6 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.xfail(reason="B7b: closed as if sound")
 def test_the_broker_in_which_everything_fails_still_stops(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:

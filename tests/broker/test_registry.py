@@ -103,11 +103,15 @@ def test_the_table_is_in_the_order_of_the_keys(left_out: Mapping[int, tuple[str,
     assert list(left_out) == sorted(left_out)
 
 
+FEATURES_OF_KAFKA = {"kraft.version", "eligible.leader.replicas.version", "streams.version"}
+
+
 def test_every_setting_that_the_page_names_exists() -> None:
+    from headwater.broker.features import KNOWN
     from headwater.broker.settings.topic import TOPIC
     from headwater.broker.settings.values import BROKER
 
     page = UNSUPPORTED.read_text()
     named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", page))
     assert named
-    assert named <= {*TOPIC, *BROKER}
+    assert named <= {*TOPIC, *BROKER, *KNOWN, *FEATURES_OF_KAFKA}
