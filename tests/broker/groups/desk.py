@@ -71,12 +71,15 @@ class MemoryStore:
 class Desk:
     """A coordinator with its clock and store, and short cuts for requests."""
 
-    def __init__(self, store: MemoryStore | None = None, **settings: int) -> None:
+    def __init__(
+        self, store: MemoryStore | None = None, image: Any = None, **settings: Any
+    ) -> None:
         self.clock = HandClock()
         self.store = store or MemoryStore()
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = DeskSettings(SETTINGS | named)
-        self.groups = GroupCoordinator(self.settings, self.clock, self.store)
+        self.image = image
+        self.groups = GroupCoordinator(self.settings, self.clock, self.store, image)
         self.groups.load(self.store.log)
         self.groups.start()
 

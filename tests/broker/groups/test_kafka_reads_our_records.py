@@ -15,7 +15,9 @@ from headwater.errors import HeadwaterError
 from headwater.record import records
 from headwater.testing.apache_kafka import java_tool, kafka_jars
 
+from .consumer.hall import FakeImage
 from .desk import Desk
+from .room import subscription
 
 MakeDesk = Callable[..., Desk]
 
@@ -35,21 +37,9 @@ async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> N
     await desk.groups.offsets.commit(who, [Commit("t", 0, 7, 2, "note")])
     await desk.groups.offsets.commit(Committer("h", retention_ms=5), [Commit("t", 1, 8)])
     await desk.groups.removal.delete_group("h")
-    entries = [
-        records.Record(n, 1_700_000_000_000, key, value)
-        for n, (key, value, _) in enumerate(desk.store.log)
-    ]
-    segment = tmp_path / f"{0:020}.log"
-    segment.write_bytes(records.build(entries))
 
-    dump = java_tool(
-        "org.apache.kafka.tools.DumpLogSegments",
-        *("--files", str(segment), "--offsets-decoder", "--print-data-log"),
-    )
+    found = _dumped(desk, tmp_path)
 
-    assert dump.returncode == 0, dump.stderr
-    found = [(json.loads(key), _payload(text)) for key, text in DECODED.findall(dump.stdout)]
-    assert len(found) == len(entries), dump.stdout
     group, offset, own_retention, tombstone, group_tombstone = found
     assert group[0] == {"type": "2", "data": {"group": "g"}}
     assert group[1]["data"]["members"][0]["memberId"] == member
@@ -60,6 +50,67 @@ async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> N
     assert own_retention[1]["version"] == "1"
     assert tombstone[1] is group_tombstone[1] is None
     assert desk.store.log[-1][0] == group_key("h")
+
+
+async def test_kafka_reads_our_consumer_groups(make_desk: MakeDesk, tmp_path: Path) -> None:
+    from headwater.broker.groups.consumer.heartbeat import Beat
+
+    try:
+        kafka_jars()
+    except HeadwaterError as missing:
+        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    image = FakeImage()
+    image.put("t", 2)
+    desk = make_desk(image=image)
+    first = Beat("m1", 0, "i1", "rack", 30_000, frozenset({"t"}), "t.*", "range", {})
+    await desk.groups.consumer_heartbeat("g", first)
+    metadata = subscription("t")
+    await desk.join("g", member_id="m2", protocols=(("range", metadata),))
+    await desk.groups.consumer_heartbeat("g", Beat("m1", 2, "i1"))
+    await desk.groups.consumer_heartbeat("g", Beat("m1", -1, "i1"))
+
+    found = _dumped(desk, tmp_path)
+
+    newest = {
+        (key["type"], *key["data"].values()): value["data"]
+        for key, value in found
+        if value is not None
+    }
+    topic_id = next(iter(newest["7", "g", "m1"]["topicPartitions"]))["topicId"]
+    assert newest["3", "g"]["epoch"] == 3
+    assert newest["3", "g"]["metadataHash"] != 0
+    assert newest["5", "g", "m1"]["subscribedTopicNames"] == ["t"]
+    assert newest["5", "g", "m1"]["serverAssignor"] == "range"
+    assert newest["5", "g", "m1"]["rackId"] == "rack"
+    assert newest["5", "g", "m2"]["classicMemberMetadata"]["sessionTimeoutMs"] == 10_000
+    (protocol,) = newest["5", "g", "m2"]["classicMemberMetadata"]["supportedProtocols"]
+    assert protocol["name"] == "range"
+    assert newest["6", "g"]["assignmentEpoch"] == 3
+    assert newest["7", "g", "m2"]["topicPartitions"] == [{"topicId": topic_id, "partitions": [1]}]
+    current = newest["8", "g", "m1"]
+    assert (current["memberEpoch"], current["state"]) == (2, 1)
+    assert current["assignedPartitions"][0]["assignmentEpochs"] == [2]
+    assert current["partitionsPendingRevocation"][0]["partitions"] == [1]
+    assert newest["16", "g", "t.*"]["topics"] == ["t"]
+    gone = {key["type"] for key, value in found if value is None}
+    assert gone == {"3", "5", "6", "7", "8", "16"}, "the group was downgraded: all of it has gone"
+
+
+def _dumped(desk: Desk, folder: Path) -> list[tuple[Any, Any]]:
+    entries = [
+        records.Record(n, 1_700_000_000_000, key, value)
+        for n, (key, value, _) in enumerate(desk.store.log)
+    ]
+    segment = folder / f"{0:020}.log"
+    segment.write_bytes(records.build(entries))
+    dump = java_tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--files", str(segment), "--offsets-decoder", "--print-data-log"),
+    )
+    assert dump.returncode == 0, dump.stderr
+    found = [(json.loads(key), _payload(text)) for key, text in DECODED.findall(dump.stdout)]
+    assert len(found) == len(entries), dump.stdout
+    return found
 
 
 def _payload(text: str) -> Any:

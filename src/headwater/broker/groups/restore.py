@@ -61,15 +61,22 @@ def _apply(
     elif isinstance(key, GroupKey):
         if value is None:
             groups.pop(key.group_id, None)
-            if not core.offsets.of(key.group_id):
-                core.groups.pop(key.group_id, None)
+            _drop_if_nothing_is_left(core, key.group_id)
         else:
             groups[key.group_id] = records.read_group_value(value)
             consumers.drop(key.group_id)  # the group has changed its type: the newest one counts
     elif (consumer_key := reading.read_key(key_bytes)) is not None:
         consumers.apply(consumer_key, value)
-        if consumer_key.kind == consumer_records.GROUP and value is not None:
+        if consumer_key.kind == consumer_records.GROUP and value is None:
+            _drop_if_nothing_is_left(core, consumer_key.group_id)
+        elif consumer_key.kind == consumer_records.GROUP:
             groups.pop(consumer_key.group_id, None)
+
+
+def _drop_if_nothing_is_left(core: Core, group_id: str) -> None:
+    """Its offsets alone may have called the group into being."""
+    if not core.offsets.of(group_id):
+        core.groups.pop(group_id, None)
 
 
 def shed_excess(group: ClassicGroup, turn: Turn) -> None:
