@@ -187,11 +187,10 @@ class PartitionLog:
         if commit.snapshots:
             commit.aborting = [segment for segment in self.segments if segment.aborted]
         self._staged, self._sealed, self._snapshots = [], [], []
-        for segment, _, _ in commit.writes:
-            self._unsynced[segment.base_offset] = segment
         if self.config.durability == "disk":
             # Also what was written while durability was "os": durable-offset speaks for all of it.
-            commit.unsynced = list(self._unsynced.values())
+            written = {segment.base_offset: segment for segment, _, _ in commit.writes}
+            commit.unsynced = list({**self._unsynced, **written}.values())
             commit.durable_file = self._open_durable_file()
             self._unsynced = {}
         return commit
@@ -208,6 +207,9 @@ class PartitionLog:
     def finish(self, commit: Commit) -> None:
         """The commit is done: readers may see it."""
         self.durable_offset = commit.end_offset
+        if not commit.unsynced:
+            for segment, _, _ in commit.writes:
+                self._unsynced[segment.base_offset] = segment
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
             self._durable_end = (segment, position + sum(map(len, buffers)))
@@ -351,15 +353,20 @@ class PartitionLog:
 
     def sync(self) -> None:
         """Bring to disk what was written without waiting for it (durability=os)."""
-        synced = dict(self._unsynced)
-        for segment in synced.values():
-            segment.file.sync()
-        if synced:
-            self.files.sync_dir(self.directory)
-        for base_offset, segment in synced.items():
+        unsynced, self._unsynced = (
+            self._unsynced,
+            {},
+        )  # what is written from here on comes next time
+        try:
+            for segment in unsynced.values():
+                segment.file.sync()
+            if unsynced:
+                self.files.sync_dir(self.directory)
+        except OSError:
+            self._unsynced = {**unsynced, **self._unsynced}
+            raise
+        for segment in unsynced.values():
             segment.is_new = False
-            if self._unsynced.get(base_offset) is segment and segment is not self.active:
-                del self._unsynced[base_offset]
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
