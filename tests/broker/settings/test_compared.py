@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from headwater.broker.settings.reference import DIFFERENCES
+from headwater.broker.settings.reference import DIFFERENCES, NOT_IN_KAFKA
 
 TOPIC, BROKER, DEFAULT = 2, 4, 5
 
@@ -60,6 +60,6 @@ def test_sources_and_values_of_a_topics_configs_are_the_same_as_in_kafka(ours, k
 def test_the_broker_has_kafkas_settings_with_kafkas_defaults(ours, kafka):
     here = _shown(ours.describe(BROKER, "1").configs)
     there = _shown(kafka.describe(BROKER, "1").configs)
-    assert here.keys() - there.keys() == {"durability"}
+    assert here.keys() - there.keys() == NOT_IN_KAFKA
     differing = {name for name in here.keys() & there.keys() if here[name] != there[name]}
-    assert differing | {"durability", "min.insync.replicas"} == DIFFERENCES.keys()
+    assert differing | NOT_IN_KAFKA | {"min.insync.replicas"} == DIFFERENCES.keys()

@@ -23,9 +23,12 @@ from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC
 
 DIFFERENCES = {
+    "allow.everyone.if.no.acl.found": "a setting of Kafka's authorizer, which Kafka does not show",
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
+    "errors.deadletterqueue.topic.name.prefix": "headwater's own so far: KIP-1191 is not in Kafka 4.3",
     "group.coordinator.rebalance.protocols": "without streams groups",
+    "headwater.insecure": "headwater's own",
     "listener.security.protocol.map": "read-only",
     "listeners": "loopback by default, and read-only",
     "log.dir": "`data/log`, where Kafka has a folder under `/tmp`",
@@ -35,11 +38,29 @@ DIFFERENCES = {
     "offsets.topic.replication.factor": "1, where Kafka has 3",
     "process.roles": "both roles by default",
     "queued.max.request.bytes": "64 MiB, where Kafka has no bound",
+    "sasl.enabled.mechanisms": "SCRAM by default, where Kafka has GSSAPI; read-only",
     "share.coordinator.state.topic.min.isr": "1, where Kafka has 2",
+    "share.coordinator.state.topic.num.partitions": "1, where Kafka has 50",
     "share.coordinator.state.topic.replication.factor": "1, where Kafka has 3",
+    "share.dead.letters.enable": "headwater's own",
+    "ssl.cipher.suites": "read-only",
+    "ssl.client.auth": "read-only",
+    "ssl.enabled.protocols": "read-only",
+    "ssl.key.password": "read-only",
+    "ssl.keystore.certificate.chain": "read-only",
+    "ssl.keystore.key": "read-only",
+    "ssl.keystore.type": "PEM, where Kafka has JKS; read-only",
+    "ssl.truststore.certificates": "read-only",
+    "ssl.truststore.type": "PEM, where Kafka has JKS; read-only",
+    "super.users": "a setting of Kafka's authorizer, which Kafka does not show",
     "transaction.state.log.min.isr": "1, where Kafka has 2",
+    "transaction.state.log.num.partitions": "1, where Kafka has 50",
     "transaction.state.log.replication.factor": "1, where Kafka has 3",
 }
+NOT_IN_KAFKA = {
+    name for name, text in DIFFERENCES.items() if "own" in text.split() or "not show" in text
+}
+"""Those of them that Apache Kafka does not list at all."""
 
 _HEAD = """\
 # Settings

@@ -1,0 +1,21 @@
+"""CreateDelegationToken (key 38), versions 1 to 3: a token for somebody; KIP-48.
+
+There are no delegation tokens here: refused, as `delegation` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker.delegation import refused
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Response:
+    return refused(context) | {"issue_timestamp": -1, "expiry_timestamp": -1, "max_timestamp": -1}
+
+
+API = Api(38, "CreateDelegationToken", (1, 3), handle)

@@ -1,0 +1,21 @@
+"""RenewDelegationToken (key 39), versions 1 to 2: let a token live longer; KIP-48.
+
+There are no delegation tokens here: refused, as `delegation` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker.delegation import refused
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Response:
+    return refused(context) | {"expiry_timestamp": -1}
+
+
+API = Api(39, "RenewDelegationToken", (1, 2), handle)

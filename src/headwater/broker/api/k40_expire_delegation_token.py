@@ -1,0 +1,21 @@
+"""ExpireDelegationToken (key 40), versions 1 to 2: end a token; KIP-48.
+
+There are no delegation tokens here: refused, as `delegation` says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker.delegation import refused
+from headwater.broker.registry import Api, Context, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+def handle(broker: Broker, request: Any, context: Context) -> Response:
+    return refused(context) | {"expiry_timestamp": -1}
+
+
+API = Api(40, "ExpireDelegationToken", (1, 2), handle)
