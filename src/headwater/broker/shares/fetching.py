@@ -8,8 +8,8 @@ that finds nothing waits, woken by new records and by records that somebody gave
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -18,9 +18,10 @@ from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, Session
-from headwater.broker.shares.state import Acquired, Batch
+from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
 from headwater.record import batch as batches
+from headwater.record.batch import BatchHeader
 from headwater.record.errors import CorruptBatch
 from headwater.record.varint import Buffer
 
@@ -149,26 +150,33 @@ class ShareFetch:
         bytes_left = share
         found: _Read | ErrorCode | None = read
         while isinstance(found, _Read) and left > 0:
+            before = found.offset
             got, parts = self._acquire(found, left)
-            if not got:
-                break
             taken += got
             pieces += parts
             left -= sum(each.last - each.first + 1 for each in got)
             bytes_left -= sum(map(len, parts))
             if bytes_left <= 0:
                 break
-            found = await self._read(place, bytes_left, at_least_one=False)
+            found = await self._read(place, bytes_left, at_least_one=not taken)
+            if isinstance(found, _Read) and found.offset <= before and not got:
+                break
         return Row(place, ErrorCode.none, pieces, taken) if taken else None
 
     def _acquire(self, read: _Read, left: int) -> tuple[list[Acquired], list[Buffer]]:
         wanted = self._wanted
         found: list[Batch] = []
+        void: list[Batch] = []
+        is_aborted = self._aborted(read)
         for position, header in batches.scan(read.data):
             found.append(Batch(header.base_offset, header.last_offset, position + header.size))
+            if is_aborted is not None and is_aborted(header):
+                void.append(found[-1])
         taken = read.keeper.acquire(
             self._member, found, read.offset, left, wanted.batch_size, wanted.exactly
         )
+        if void and taken:
+            taken = self._without(read.keeper, taken, void)
         view, begin = memoryview(read.data), 0
         parts: list[Buffer] = []
         for batch in found:
@@ -220,8 +228,59 @@ class ShareFetch:
                 partition.cold_reads -= 1
         return bytes(data or b"")
 
+    # ---- transactions ------------------------------------------------------------------------------
+
+    def _reads_committed(self) -> bool:
+        group_id = self._session.key.group_id
+        level: str = self._shares.settings.group(group_id, "share.isolation.level")
+        return level == "read_committed"
+
     def _upper(self, partition: Partition) -> int | None:
-        level: Any = self._shares.settings.group(
-            self._session.key.group_id, "share.isolation.level"
+        return partition.log.last_stable_offset() if self._reads_committed() else None
+
+    def _aborted(self, read: _Read) -> Callable[[BatchHeader], bool] | None:
+        """Which batches of what was read belong to aborted transactions; None: none do."""
+        source = read.keeper.source
+        if source is None or not self._reads_committed():
+            return None
+        ends = [header.next_offset for _, header in batches.scan(read.data)]
+        aborted = source.log.aborted_between(read.offset, ends[-1]) if ends else []
+        if not aborted:
+            return None
+        return lambda header: (
+            header.is_transactional
+            and not header.is_control
+            and any(
+                each.producer_id == header.producer_id
+                and each.first_offset <= header.base_offset < each.last_offset
+                for each in aborted
+            )
         )
-        return partition.log.last_stable_offset() if level == "read_committed" else None
+
+    def _without(self, keeper: Keeper, taken: list[Acquired], void: list[Batch]) -> list[Acquired]:
+        """Take out what was aborted: no member ever sees it, so the broker settles it itself."""
+        gaps = [Acknowledgement(first, last, [Ack.GAP]) for first, last in _common(taken, void)]
+        self._shares.spawn(keeper.acknowledge(self._member, gaps))
+        return _rest(taken, gaps)
+
+
+def _common(taken: list[Acquired], void: list[Batch]) -> Iterator[tuple[int, int]]:
+    for each in taken:
+        for batch in void:
+            first, last = max(each.first, batch.first), min(each.last, batch.last)
+            if first <= last:
+                yield first, last
+
+
+def _rest(taken: list[Acquired], gaps: list[Acknowledgement]) -> list[Acquired]:
+    rest: list[Acquired] = []
+    for each in taken:
+        first = each.first
+        for gap in gaps:
+            if first <= gap.first <= each.last:
+                if first < gap.first:
+                    rest.append(Acquired(first, gap.first - 1, each.deliveries))
+                first = gap.last + 1
+        if first <= each.last:
+            rest.append(Acquired(first, each.last, each.deliveries))
+    return rest
