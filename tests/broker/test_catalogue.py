@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from tests.broker.disks import HandDisk
 from tests.broker.serving import create, delete, serving
 from tests.compat.asking import end_offset, new_producer_id, produce
 from tests.compat.batches import batch
-from tests.compat.wire import Wire
+from tests.compat.waiting import until
+from tests.compat.wire import ConnectionClosed, Wire
 
 LOG = Path(f"{LOG_NAME}-0") / "00000000000000000000.log"
 
@@ -131,6 +134,44 @@ async def test_a_start_cut_short_by_the_next_crash_changes_nothing(tmp_path: Pat
             following = tmp_path / f"again-{number}"
             shutil.copytree(data, following)
         data = following
+
+
+@pytest.mark.xfail(reason="B18: cancelled between the log and its view")
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_client_that_leaves_before_its_change_is_durable_does_not_part_memory_from_the_log(
+    data: Path, name: str
+) -> None:
+    """The record is on its way to the disk: nobody can call it back."""
+    disk = HandDisk()
+    with serving(data, files=disk) as broker:
+        broker.create("first", 2)
+        connections = broker.broker.connections
+        with disk.held("sync", f"{LOG_NAME}-0/*.log") as held:
+            with broker.wire() as wire:
+                leaver = threading.Thread(target=_try, args=(CHANGES[name], wire), daemon=True)
+                leaver.start()
+                held.until_reached()
+                wire._socket.shutdown(socket.SHUT_RDWR)
+            until(lambda: not broker.call(lambda: len(connections)), "it to be gone")
+            held.release()
+            leaver.join()
+        with broker.wire() as wire:
+            create(wire, "later")  # behind it
+        in_memory = broker.call(lambda: state(broker.broker))
+        assert "later" in in_memory[0]
+        for topic, (_, partitions, _) in in_memory[0].items():
+            for number in range(partitions):
+                assert broker.broker.partition(topic, number) is not None
+    with serving(data) as broker:
+        assert broker.call(lambda: state(broker.broker)) == in_memory
+
+
+def _try(change: Callable[[Wire], object], wire: Wire) -> None:
+    """Ask for it, and lose the connection."""
+    try:
+        change(wire)
+    except (ConnectionClosed, OSError):
+        return
 
 
 def test_hundreds_of_changes_are_read_back_in_order(data: Path) -> None:

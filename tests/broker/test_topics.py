@@ -150,6 +150,24 @@ def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(d
         assert admin.ask("metadata", 12, topics=None).topics == ()
 
 
+def test_deleting_while_a_time_is_looked_for_ends_that_in_order(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as reader, broker.wire() as admin:
+        create(admin, "t")
+        produce(admin, "t", batch())
+        with disk.held("read", "t-0/*.log") as held:
+            wanted = [{"partition_index": 0, "timestamp": 5}]
+            topics = [{"name": "t", "partitions": wanted}]
+            reader.send("list_offsets", 7, replica_id=-1, topics=topics)
+            held.until_reached()
+            admin.send("delete_topics", 6, topics=[{"name": "t"}], timeout=9000)
+            until(lambda: "t" not in broker.broker.catalogue.topics, "it to be deleted")
+            held.release()
+            assert admin.receive()[1].responses[0].error_code is ErrorCode.none
+            found = reader.receive()[1].topics[0].partitions[0]
+            assert found.error_code in GONE | {ErrorCode.none}
+
+
 def test_deleting_waits_for_no_stranger(data: Path) -> None:
     """One topic's slow removal does not stop the others' traffic."""
     with serving(data) as broker, broker.wire() as wire:
