@@ -227,6 +227,8 @@ class _Recovery:
         """Check every batch from `tail` on; cut at the first that is not whole or does not follow."""
         end, position = segment.size, tail
         self._report.scanned_bytes += end - tail
+        epochs = checkpoints.read_epochs(segment.files, segment.directory)
+        newest, epoch = (epochs[-1][0] if epochs else 0), 0
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
             for at, header in segment.headers(tail, 0 if refused else end, checked=True):
@@ -234,6 +236,9 @@ class _Recovery:
                     segment, at, header, following
                 ):
                     break
+                if not epoch <= header.leader_epoch <= max(newest, epoch):
+                    break  # it is outside the checksum, as the offset is
+                epoch = header.leader_epoch
                 segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                 position = at + header.size
         except CorruptSegment:
