@@ -142,7 +142,7 @@ def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(d
             reader.send("fetch", 12, **fetch_request("t", max_wait=1))
             held.until_reached()
             admin.send("delete_topics", 6, topics=[{"name": "t"}], timeout=9000)
-            until(lambda: "t" not in broker.broker.catalogue.topics, "it to be deleted")
+            _let_it_remove(data / "t-0")
             held.release()
             assert admin.receive()[1].responses[0].error_code is ErrorCode.none
             found = reader.receive()[1].responses[0].partitions[0]
@@ -150,6 +150,7 @@ def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(d
         assert admin.ask("metadata", 12, topics=None).topics == ()
 
 
+@pytest.mark.xfail(reason="B16: the file is closed under the reader")
 def test_deleting_while_a_time_is_looked_for_ends_that_in_order(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as reader, broker.wire() as admin:
@@ -161,11 +162,18 @@ def test_deleting_while_a_time_is_looked_for_ends_that_in_order(data: Path) -> N
             reader.send("list_offsets", 7, replica_id=-1, topics=topics)
             held.until_reached()
             admin.send("delete_topics", 6, topics=[{"name": "t"}], timeout=9000)
-            until(lambda: "t" not in broker.broker.catalogue.topics, "it to be deleted")
+            _let_it_remove(data / "t-0")
             held.release()
             assert admin.receive()[1].responses[0].error_code is ErrorCode.none
             found = reader.receive()[1].topics[0].partitions[0]
             assert found.error_code in GONE | {ErrorCode.none}
+
+
+def _let_it_remove(folder: Path) -> None:
+    """Give a deletion that does not wait for readers the time to take the files away from them."""
+    deadline = time.monotonic() + 0.5
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def test_deleting_waits_for_no_stranger(data: Path) -> None:
