@@ -150,7 +150,16 @@ class TransactionCoordinator:
         written = self._store.append(value.id, records.key(value.id), records.value(value))
         self.transactions[value.id] = value
         self._written[value.id] = written
+        partition, next_offset = written
+        partition.when_durable(next_offset, lambda error: self._settled(value.id, written, error))
         return written
+
+    def _settled(self, name: str, written: Written, error: Exception | None) -> None:
+        """The disk has taken a value, or refused it: then all that was not durable is gone."""
+        if self._written.get(name) == written:
+            del self._written[name]
+            if error is not None:
+                self._failed(error)
 
     async def _durable(self, name: str) -> ErrorCode:
         """Wait until the newest value of this id is durable."""
@@ -160,11 +169,8 @@ class TransactionCoordinator:
         partition, next_offset = written
         try:
             await partition.durable(next_offset)
-        except StorageFailed as error:
-            self._failed(error)
+        except StorageFailed:
             return ErrorCode.coordinator_not_available
-        if self._written.get(name) == written:
-            del self._written[name]
         return ErrorCode.none
 
     def _failed(self, error: Exception) -> None:

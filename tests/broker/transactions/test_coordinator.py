@@ -1,0 +1,229 @@
+"""The coordinator on a real broker: disks that fail, restarts, strays, ids that run out."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.transactions.transaction import EPOCH_MAX
+from headwater.log.checkpoints import DURABLE_OFFSET
+from headwater.log.files import Files
+from headwater.record import batch as batches
+from headwater.testing.clock import ManualClock
+from tests.broker.disks import HandDisk
+from tests.broker.serving import Serving, serving
+from tests.compat.asking import fetch
+from tests.compat.batches import CONTROL, read_batches
+from tests.compat.transacting import Transactor
+from tests.compat.waiting import until
+from tests.compat.wire import ErrorCode, Wire
+
+STATE_LOG = "__transaction_state-0/*.log"
+T_LOG = "t-0/*.log"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def disk() -> HandDisk:
+    return HandDisk()
+
+
+@pytest.fixture
+def broker(data: Path, disk: HandDisk) -> Iterator[Serving]:
+    with serving(data, files=disk, durability="disk") as running:
+        running.create("t", 2)
+        yield running
+
+
+@pytest.fixture
+def wire(broker: Serving) -> Iterator[Wire]:
+    with broker.wire() as connection:
+        yield connection
+
+
+def markers(wire: Wire, partition: int = 0) -> int:
+    answer = fetch(wire, "t", partitions=[partition], max_wait=0)
+    return sum(bool(each.attributes & CONTROL) for each in read_batches(answer.records))
+
+
+def is_stable(wire: Wire, partition: int = 0) -> bool:
+    answer = fetch(wire, "t", partitions=[partition], max_wait=0, isolation_level=1)
+    return bool(answer.last_stable_offset == answer.high_watermark)
+
+
+# ---- a disk that fails ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_no_marker_is_written_before_the_decision_is_durable(
+    wire: Wire, disk: HandDisk, commit: bool
+) -> None:
+    one = Transactor(wire, "one").init()
+    one.write("t", b"a")
+    with disk.failing("write", code=errno.ENOSPC, name=STATE_LOG):
+        refused = one.ask_end(commit).error_code
+        assert refused is ErrorCode.coordinator_not_available
+        assert markers(wire) == 0
+        assert one.state() == "Ongoing"
+    one.end(commit)
+    assert markers(wire) == 1
+
+
+def test_a_batch_whose_addition_was_refused_can_be_sent_again(wire: Wire, disk: HandDisk) -> None:
+    one = Transactor(wire, "one").init()
+    with disk.failing("write", code=errno.ENOSPC, name=STATE_LOG):
+        assert one.produce("t", b"a").error_code is ErrorCode.kafka_storage_error
+    one.write("t", b"a")
+    assert one.described().partitions == {("t", 0)}
+    one.end()
+    assert is_stable(wire)
+    assert markers(wire) == 1
+
+
+def test_an_end_is_finished_when_a_partition_takes_writes_again(
+    wire: Wire, broker: Serving, disk: HandDisk
+) -> None:
+    one = Transactor(wire, "one").init()
+    one.write("t", b"a")
+    one.write("t", b"b", partition=1)
+    with broker.wire() as other, disk.failing("write", code=errno.ENOSPC, name=T_LOG):
+        asked = {"transactional_id": "one", "producer_id": one.id, "producer_epoch": one.epoch}
+        other.send("end_txn", 5, **asked, committed=True)
+        until(lambda: one.state() == "PrepareCommit", "the decision")
+        until(lambda: markers(wire, 1) == 1, "the marker that can be written")
+        busy = one.ask_end(True).error_code
+        assert busy is ErrorCode.concurrent_transactions
+    until(lambda: one.state() == "CompleteCommit", "the end")
+    assert is_stable(wire)
+    assert is_stable(wire, 1)
+
+
+# ---- restarts ------------------------------------------------------------------------------------
+
+
+def test_a_transaction_goes_on_after_a_restart(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t", 2)
+        one = Transactor(wire, "one").init()
+        one.write("t", b"a")
+        assert one.send_offsets("g", "t", {0: 7}) is ErrorCode.none
+    with serving(data) as broker, broker.wire() as wire:
+        one.wire = wire
+        assert one.state() == "Ongoing"
+        assert not is_stable(wire)
+        _, offsets = broker.call(lambda: broker.broker.groups.offsets.fetch("g"))
+        assert offsets.is_unstable("t", 0)
+        one.write("t", b"b", partition=1)
+        one.end()
+        assert is_stable(wire)
+        _, offsets = broker.call(lambda: broker.broker.groups.offsets.fetch("g"))
+        assert offsets.get("t", 0).offset == 7
+    with serving(data) as broker:
+        _, offsets = broker.call(lambda: broker.broker.groups.offsets.fetch("g"))
+        assert offsets.get("t", 0).offset == 7
+
+
+def test_an_aborted_offset_stays_away_after_a_restart(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t", 1)
+        one = Transactor(wire, "one").init()
+        one.send_offsets("g", "t", {0: 7})
+        one.end(False)
+        assert "g" not in broker.broker.groups.groups
+    with serving(data) as broker:
+        _, offsets = broker.call(lambda: broker.broker.groups.offsets.fetch("g"))
+        assert not offsets
+
+
+def cut_last_batch(folder: Path) -> None:
+    """What a crash leaves if the last record never came to the disk."""
+    log = max(folder.glob("*.log"))
+    found = log.read_bytes()
+    last = max(position for position, _ in batches.scan(found))
+    log.write_bytes(found[:last])
+    (folder / DURABLE_OFFSET).unlink(missing_ok=True)
+
+
+def copied_without_last_state(data: Path, tmp_path: Path) -> Path:
+    """The folder of a running broker as after a crash, without the coordinator's last record."""
+    copy = tmp_path / "copy"
+    shutil.copytree(data, copy, ignore=shutil.ignore_patterns(".lock"))
+    cut_last_batch(copy / "__transaction_state-0")
+    return copy
+
+
+def test_a_batch_without_its_record_joins_its_transaction_at_the_next_start(
+    data: Path, tmp_path: Path
+) -> None:
+    with serving(data, files=Files()) as broker, broker.wire() as wire:
+        broker.create("t", 2)
+        one = Transactor(wire, "one").init()
+        one.write("t", b"a")
+        copy = copied_without_last_state(data, tmp_path)
+    with serving(copy, files=Files()) as broker, broker.wire() as wire:
+        one.wire = wire
+        assert one.described().partitions == {("t", 0)}
+        assert one.produce("t", b"a", sequence=0).base_offset == 0  # a retry
+        one.end()
+        assert is_stable(wire)
+
+
+def test_a_transaction_that_nobody_knows_is_aborted_at_the_next_start(
+    data: Path, tmp_path: Path
+) -> None:
+    with serving(data, files=Files()) as broker, broker.wire() as wire:
+        broker.create("t", 2)
+        Transactor(wire, "one").init().write("t", b"a")
+        copy = tmp_path / "copy"
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns(".lock"))
+        for _ in range(2):
+            cut_last_batch(copy / "__transaction_state-0")
+    with serving(copy, files=Files()) as broker, broker.wire() as wire:
+        until(lambda: is_stable(wire), "the abort")
+        assert markers(wire) == 1
+
+
+# ---- ids and time --------------------------------------------------------------------------------
+
+
+def test_a_producer_whose_epochs_are_used_up_gets_a_new_id(wire: Wire, broker: Serving) -> None:
+    one = Transactor(wire, "one").init()
+    first = one.id
+
+    def use_up() -> None:
+        known = broker.broker.transactions.transactions["one"]
+        broker.broker.transactions.transactions["one"] = replace(known, epoch=EPOCH_MAX - 1)
+
+    broker.call(use_up)
+    one.epoch = EPOCH_MAX - 1
+    one.write("t", b"a")
+    one.end()
+    assert one.epoch == 0
+    assert one.id != first
+    one.write("t", b"b")
+    one.end()
+    assert is_stable(wire)
+    retried = Transactor(wire, "one", id=first, epoch=EPOCH_MAX - 1).ask_end(True)
+    assert (
+        retried.error_code is ErrorCode.invalid_producer_id_mapping
+    )  # two transactions have passed since
+
+
+def test_a_transactional_id_that_nobody_uses_is_forgotten(data: Path) -> None:
+    clock = ManualClock()
+    with serving(data, clock=clock) as broker, broker.wire() as wire:
+        one = Transactor(wire, "one").init()
+        clock.advance(604_800_000)
+        broker.call(broker.broker.transactions.forget_expired)
+        assert one.described().error is ErrorCode.transactional_id_not_found
+    with serving(data) as broker:
+        assert not broker.broker.transactions.transactions
