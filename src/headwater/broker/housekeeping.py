@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.log import retention
+from headwater.log.partition import StorageFailed
 from headwater.log.segment import SUFFIXES, Segment
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Housekeeping:
                 if self._is_due("release", RELEASE_SECONDS):
                     self._release()
                     await broker.shares.tidy()
-            except OSError as error:
+            except (OSError, StorageFailed) as error:
                 logger.error("housekeeping: %s", error)
 
     def _is_due(self, duty: str, seconds: float) -> bool:

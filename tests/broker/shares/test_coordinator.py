@@ -168,3 +168,22 @@ async def test_what_cannot_be_written_is_not_settled(tmp_path: Path) -> None:
         assert found.state is not None
         assert found.state.start == 0
         assert [run.member for run in found.state.runs] == ["a"], "it may try again"
+
+
+async def test_a_snapshot_that_could_not_be_written_is_not_relied_on(tmp_path: Path) -> None:
+    """Pruning up to it would throw away all that is known."""
+    async with running(tmp_path) as node:
+        found = await keeper(node)
+        take(found, "a", 4)
+        await settle(found, "a", 1, 2, Ack.ACCEPT)
+        before = shape(found)
+        partition = node.topics.partitions[NAME, 0]
+        kept = node.shares.states.known[found.key].snapshot_at
+        partition.refuse(StorageFailed("the disk is full"))
+        with pytest.raises(StorageFailed):
+            found.snapshot()
+        assert node.shares.states.known[found.key].snapshot_at == kept
+        node.shares.states.prune()
+        assert partition.log.start_offset <= kept
+    async with running(tmp_path) as again:
+        assert shape(await keeper(again)) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,3 +132,27 @@ def test_a_crash_between_letter_and_state_leaves_one_letter(tmp_path: Path) -> N
         queue = Queue(node.bootstrap)
         assert [message.value() for message in queue.work(1)] == [b"good"]
         assert len(queue.read("dlq.workers", 2, seconds=1)) == 1
+
+
+def test_a_group_that_is_sent_back_gets_its_dead_letters_records_again(tmp_path: Path) -> None:
+    with broker(data=tmp_path, settings=dict(QUICK)) as node:
+        queue = Queue(node.bootstrap).create()
+        queue.put("bad", "good")
+        queue.work(2, lambda message: REJECT if message.value() == b"bad" else ACCEPT)
+        queue.read("dlq.workers", 1)
+        key = Key("workers", node.catalogue.topics["work"].id, 0)
+        keeper = node.shares.keepers[key]
+        loop = keeper._shares.broker.disk._loop
+        asyncio.run_coroutine_threadsafe(keeper.reset(0), loop).result(10)
+    with broker(data=tmp_path, settings=dict(QUICK)) as node:
+        again = Queue(node.bootstrap).work(2)
+        assert [message.value() for message in again] == [b"bad", b"good"]
+
+
+def test_a_group_that_reads_its_own_dead_letters_comes_to_an_end(queue: Queue) -> None:
+    queue.put("bad")
+    queue.work(1, lambda message: REJECT)
+    queue.read("dlq.workers", 1)
+    own = Queue(queue.bootstrap, "dlq.workers", "workers")
+    own.work(1, lambda message: REJECT)
+    assert len(queue.read("dlq.workers", 2, seconds=1)) == 1

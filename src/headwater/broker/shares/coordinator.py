@@ -55,6 +55,7 @@ class ShareCoordinator:
         self._deadlines = Deadlines(broker.clock, self._due)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unfinished: dict[Key, Keeper] = {}
 
     # ---- life --------------------------------------------------------------------------------------
 
@@ -72,13 +73,23 @@ class ShareCoordinator:
         """Archive what has its dead letter already: a crash came between the two."""
         if not self.keepers:
             return
-        for group_id, topic_name, partition, offset in self.dead_letters.unfinished():
-            topic = self.broker.catalogue.topics.get(topic_name)
-            keeper = topic and self.keepers.get(Key(group_id, topic.id, partition))
-            if keeper and keeper.state is not None and offset >= keeper.state.start:
-                keeper.state.restore(Change(offset, offset, State.ARCHIVED, 0))
+        for letter in self.dead_letters.newest():
+            topic = self.broker.catalogue.topics.get(letter.topic)
+            key = topic and Key(letter.group_id, topic.id, letter.partition)
+            keeper = key and self.keepers.get(key)
+            if not key or not keeper or keeper.state is None:
+                continue
+            # A letter from before an administrator sent the group back is no word on what comes now.
+            is_new = letter.timestamp >= self.states.known[key].reset_at
+            if is_new and not keeper.state.is_settled(letter.offset):
+                keeper.state.restore(Change(letter.offset, letter.offset, State.ARCHIVED, 0))
+                self._unfinished[key] = keeper
 
     def start(self) -> None:
+        for keeper in self._unfinished.values():
+            logger.warning("%s: a crash left dead letters that are archived only now", keeper)
+            keeper.snapshot()
+        self._unfinished.clear()
         self._deadlines.start()
 
     async def stop(self) -> None:
@@ -203,6 +214,8 @@ class ShareCoordinator:
 
     def disconnected(self, connection: object) -> None:
         """A consumer that died without a word: its records need not wait for their locks."""
+        if self.broker.stopping:
+            return  # a restart forgets locks anyway, and the logs are being closed
         for key in self.sessions.of_connection(connection):
             self.end_session(key)
 

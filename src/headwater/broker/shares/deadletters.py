@@ -9,8 +9,8 @@ headers, and in more headers where it comes from and why it is here:
     __dlq.errors.message                      why: rejected, or the delivery limit reached
 
 It must be durable before the record is archived; so a crash in between leaves a dead letter of a
-record that is still in flight. `unfinished` finds those at start, and they are archived then: a record
-is in the dead-letter topic once.
+record that is still in flight. `newest` finds those at start, and they are archived then: a record is
+in the dead-letter topic once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.broker.shares.records import Key
@@ -49,6 +49,16 @@ LOOK_BACK_MS = 600_000
 many times what a disk that still works can put between them."""
 
 
+class Letter(NamedTuple):
+    """Where a dead letter came from, and when it was written."""
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
 class DeadLetters:
     """Writes dead letters, and finds those that a crash left half done."""
 
@@ -72,12 +82,13 @@ class DeadLetters:
             return None
         return str(name)
 
-    async def put(self, key: Key, source_topic: str, dead: Sequence[Change]) -> None:
+    async def put(
+        self, key: Key, source_topic: str, source: Partition, dead: Sequence[Change]
+    ) -> None:
         """Durable when done. Raises StorageFailed, TopicError."""
         name = self.topic_of(key.group_id)
-        source = self._shares.broker.partition(source_topic, key.partition)
-        if name is None or source is None:
-            return
+        if name is None or name == source_topic:
+            return  # a group that reads its own dead letters would never come to an end
         count = await self._ensure(name)
         source.cold_reads += 1
         try:
@@ -111,8 +122,8 @@ class DeadLetters:
 
     # ---- after a crash -----------------------------------------------------------------------------
 
-    def unfinished(self) -> Iterator[tuple[str, str, int, int]]:
-        """(group, topic, partition, offset) of the newest dead letters; read once, at start."""
+    def newest(self) -> Iterator[Letter]:
+        """The newest dead letters; read once, at start."""
         broker = self._shares.broker
         prefix = self._shares.settings.get(PREFIX)
         for (topic, _), partition in broker.topics.partitions.items():
@@ -180,7 +191,7 @@ def _chunks(letters: Iterable[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def _newest(log: PartitionLog) -> Iterator[tuple[str, str, int, int]]:
+def _newest(log: PartitionLog) -> Iterator[Letter]:
     latest = log.find_max_timestamp()
     if latest is None:
         return
@@ -190,11 +201,12 @@ def _newest(log: PartitionLog) -> Iterator[tuple[str, str, int, int]]:
     for record in read(log, begin.offset, log.durable_offset - 1):
         said = {name.removeprefix(HEADER): value for name, value in record.headers}
         try:
-            yield (
+            yield Letter(
                 (said["group"] or b"").decode(),
                 (said["topic"] or b"").decode(),
                 int(said["partition"] or b""),
                 int(said["offset"] or b""),
+                record.timestamp,
             )
         except (KeyError, ValueError):
             continue  # somebody else's record

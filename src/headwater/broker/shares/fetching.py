@@ -193,6 +193,8 @@ class ShareFetch:
         topic = self._shares.broker.catalogue.by_id.get(topic_id)
         if topic is None:
             return ErrorCode.unknown_topic_id
+        if not self._shares.has(self._session.key.group_id):
+            return None  # nobody has joined: there is no group that could begin anywhere
         partition = self._shares.broker.partition(topic.name, number)
         if partition is None:
             return ErrorCode.unknown_topic_or_partition

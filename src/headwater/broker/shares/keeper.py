@@ -61,7 +61,11 @@ class Keeper:
 
     @property
     def source(self) -> Partition | None:
-        return self._shares.broker.partition(self.topic, self.key.partition)
+        """The partition; None once its topic is deleted, even if another has its name now."""
+        broker = self._shares.broker
+        if self.key.topic_id not in broker.catalogue.by_id:
+            return None
+        return broker.partition(self.topic, self.key.partition)
 
     def limits(self) -> Limits:
         group = self._shares.settings.group
@@ -107,7 +111,7 @@ class Keeper:
         self._shares.groups.setdefault(self.key.group_id, ShareGroup(self.key.group_id))
         partition, end = self._shares.states.append(self.key, SNAPSHOT, value)
         await partition.durable(end)
-        kept.start, kept.updates = start, 0
+        kept.start, kept.updates, kept.reset_at = start, 0, now_ms
         self.state = None if start < 0 else SharePartition(start)
         self._wake()
 
@@ -170,7 +174,8 @@ class Keeper:
 
     async def _bury(self, dead: Sequence[Change]) -> None:
         try:
-            await self._shares.dead_letters.put(self.key, self.topic, dead)
+            if self.source is not None:
+                await self._shares.dead_letters.put(self.key, self.topic, self.source, dead)
         except BaseException:
             self._undo(dead)
             raise

@@ -302,6 +302,12 @@ class SharePartition:
                 kept.append(Change(run.first, run.last, state, deliveries))
         return kept
 
+    def is_settled(self, offset: int) -> bool:
+        """Whether this record is done with."""
+        return offset < self.start or any(
+            run.state.is_final for run in self.runs.look(offset, offset)
+        )
+
     def settled_count(self) -> int:
         """Records after the start that are done with (KIP-1226)."""
         return sum(len(run) for run in self.runs if run.state.is_final)

@@ -45,6 +45,8 @@ class Kept:
     """Offset of the last snapshot: what is before it is superfluous."""
     updates: int = 0
     """Since the last snapshot."""
+    reset_at: int = 0
+    """When it began, or was told to begin elsewhere, as far as the log still tells; in ms."""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,13 @@ class StateTopic:
         data = log_records.build([record])
         offset = partition.append(data, batches.read_header(data), now_ms)
         if kind == SNAPSHOT and value is not None:
-            self.known[key].snapshot_at = offset
+            kept = self.known[key]
+
+            def written(error: Exception | None) -> None:
+                if error is None:
+                    kept.snapshot_at = offset
+
+            partition.when_durable(offset + 1, written)
         return partition, offset + 1
 
     def partition(self, key: Key) -> Partition:
@@ -110,8 +118,10 @@ class StateTopic:
                 self.known.pop(key, None)
             return
         value = records.read_value(kind, value_bytes)
-        kept = self.known.setdefault(key, Kept())
+        kept = self.known.setdefault(key, Kept(state_epoch=-1))
         if kind == SNAPSHOT:
+            if value.state_epoch != kept.state_epoch:
+                kept.reset_at = value.written
             kept.state_epoch, kept.created = value.state_epoch, value.created
             kept.snapshot_epoch, kept.snapshot_at, kept.updates = value.snapshot_epoch, offset, 0
             kept.start = value.start
