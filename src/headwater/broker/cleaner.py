@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio.subprocess import PIPE
 from typing import TYPE_CHECKING
 
+from headwater.broker.child import ChildFailed, run_child
 from headwater.broker.partition import Partition
 from headwater.log import compaction
 from headwater.log.compaction import Plan, Result
@@ -107,17 +107,9 @@ class Cleaner:
         )
 
     async def _compact(self, partition: Partition, plan: Plan) -> Result | None:
-        process = await asyncio.create_subprocess_exec(
-            *compaction.command(partition.log.directory), stdin=PIPE, stdout=PIPE, stderr=PIPE
-        )
         try:
-            out, error = await process.communicate(plan.to_json().encode())
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            lines = error.decode("utf-8", "replace").strip().splitlines()
-            logger.error("compaction failed: %s", lines[-1] if lines else "no reason given")
+            command = compaction.command(partition.log.directory)
+            return Result.from_json(await run_child(command, plan.to_json()))
+        except ChildFailed as error:
+            logger.error("compaction failed: %s", error)
             return None
-        return Result.from_json(out.decode())

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker.child import run_child
 from headwater.broker.partition import Partition
 from headwater.broker.topics import TopicError
 from headwater.log import compaction, excision
@@ -135,26 +135,12 @@ class Excisions:
                 log.config.index_interval_bytes,
                 dry_run,
             )
-            result = await self._run_child(log, work)
+            outcome = await run_child(excision.command(log.directory), work.to_json())
+            result = Result.from_json(outcome)
             if result.made:
                 plan = _plan(work, segments)
                 await self._put_in_place(partition, plan, result)
             return result.records_read - result.records_kept
-
-    async def _run_child(self, log: PartitionLog, work: Work) -> Result:
-        process = await asyncio.create_subprocess_exec(
-            *excision.command(log.directory), stdin=PIPE, stdout=PIPE, stderr=PIPE
-        )
-        try:
-            out, error = await process.communicate(work.to_json().encode())
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            lines = error.decode("utf-8", "replace").strip().splitlines()
-            raise OSError(lines[-1] if lines else "the process that excises failed")
-        return Result.from_json(out.decode())
 
     async def _put_in_place(self, partition: Partition, plan: Plan, result: Result) -> None:
         loop = asyncio.get_running_loop()
