@@ -794,4 +794,5 @@ CASES = [
         lambda n: {"group_id": n.group, "topics": [{"topic_name": n.topic}]},
         ((GROUP, _G, DELETE),),
     ),
+    Case("describe_delegation_token", 3, lambda n: {"owners": None}),
 ]

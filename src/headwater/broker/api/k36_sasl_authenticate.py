@@ -35,10 +35,11 @@ async def sasl_authenticate(broker: Broker, request: Any, context: Context) -> R
             "error_message": str(error),
             "auth_bytes": b"",
         }
+    found = {"error_message": "", "auth_bytes": answer}
     if not login.open:
-        return {"auth_bytes": answer}
+        return found
     context.connection.logged_in(login.principal)
-    return {"auth_bytes": answer, "session_lifetime_ms": login.session_ms}
+    return {**found, "session_lifetime": login.session_ms}
 
 
 async def refused(broker: Broker, connection: Any) -> None:

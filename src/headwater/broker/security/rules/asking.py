@@ -55,8 +55,9 @@ class Asker:
     def cluster(self, operation: Operation, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
-    def group(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
-        return self.may(operation, ResourceType.GROUP, name, quiet=quiet)
+    def group(self, operation: Operation, name: str | None, *, quiet: bool = False) -> bool:
+        """`name` may be missing in a request for share groups: nobody's group."""
+        return self.may(operation, ResourceType.GROUP, name or "", quiet=quiet)
 
     def topic(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.TOPIC, name, quiet=quiet)

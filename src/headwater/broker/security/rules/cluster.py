@@ -149,6 +149,10 @@ RULES: Mapping[int, Rule] = {
     17: free,  # SaslHandshake
     18: free,  # ApiVersions
     36: free,  # SaslAuthenticate
+    38: free,  # delegation tokens: the handlers refuse them to everybody
+    39: free,
+    40: free,
+    41: free,
     71: free,  # GetTelemetrySubscriptions: who may connect may be measured, as in Kafka
     72: free,  # PushTelemetry
     29: needs(_DESCRIBE, _said),
