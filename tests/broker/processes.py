@@ -70,12 +70,19 @@ class BrokerProcess:
 
 @contextmanager
 def broker_process(
-    data: Path, *settings: str, words: Sequence[str] = (), program: Sequence[str] = BROKER
+    data: Path,
+    *settings: str,
+    words: Sequence[str] = (),
+    program: Sequence[str] = BROKER,
+    listen: bool = True,
 ) -> Iterator[BrokerProcess]:
-    """Start one on a folder and wait for its ready line; stopped at the end if it still runs."""
+    """Start one on a folder and wait for its ready line; stopped at the end if it still runs.
+
+    Without `listen` the settings say where.
+    """
     errors = data.parent / f"{data.name}.stderr"
     chosen = [f"--set={each}" for each in (*QUIET, *settings)]
-    place = ["--data", str(data), "--listen", "127.0.0.1:0"]
+    place = ["--data", str(data), *(("--listen", "127.0.0.1:0") if listen else ())]
     with (
         errors.open("w") as out,
         subprocess.Popen(

@@ -44,7 +44,7 @@ class Attack:
         self._corpus = corpus
         self._known = known
         self._seed = seed
-        self._wanted = count
+        self.wanted = count
         self._prologue = prologue
         self._lock = threading.Lock()
         self._error: BaseException | None = None
@@ -79,7 +79,7 @@ class Attack:
         wild = Requests(self._known, dice, wild=True)
         connection: socket.socket | None = None
         try:
-            while self.looked_at < self._wanted and not self._stop.is_set():
+            while self.looked_at < self.wanted and not self._stop.is_set():
                 if connection is None:
                     connection = self._connect()
                 if not self._window(connection, dice, wild):

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import os
 import random
-import re
+import socket
 import struct
-import uuid
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from kio.schema.index import api_key_map, schema_name_map
 
-from tests.broker.bystander import Bystander
-from tests.broker.processes import BrokerProcess, broker_process
-from tests.broker.serving import create
-from tests.compat.wire import Wire
+from tests.broker.processes import broker_process
 from tests.fuzz.attack import Attack
-from tests.fuzz.requests import Known, Requests
+from tests.fuzz.trial import known_requests, tracebacks, under_attack
 
-COUNT = 1_500_000 if os.environ.get("HEADWATER_SOAK") == "1" else 100_000
-PER_VERSION = 20
-CONNECTIONS = 12
-RESIDENT_BYTES_MAX = 400 * 1024**2
-SLOWEST_ROUND_SECONDS = 5.0
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+COUNT = 1_500_000 if SOAK else 100_000
+COUNT_SECURED = 300_000 if SOAK else 5000
 SETTINGS = ("group.min.session.timeout.ms=1", "log.segment.delete.delay.ms=0")
-_OURS = re.compile(r"(\w+) version (\d+) failed")
+USER, PASSWORD = "fuzz", "a-Secret-in-a-file"
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 
 
 @pytest.fixture
@@ -43,99 +36,53 @@ def test_the_broker_survives_a_hundred_thousand_mutated_requests(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with broker_process(tmp_path / "data", *SETTINGS) as broker:
-        known, corpus = _corpus(broker, random.Random(seed))
+        known, corpus = known_requests(broker, random.Random(seed))
         attack = Attack(broker.bootstrap, corpus, known, seed, COUNT)
-        _under_attack(broker, attack, corpus, seed, capsys)
+        under_attack(broker, attack, corpus, seed, capsys)
 
 
-def _under_attack(
-    broker: BrokerProcess,
-    attack: Attack,
-    corpus: Sequence[bytes],
-    seed: int,
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.timeout(300)
+def test_so_does_one_with_users_and_rules(
+    tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    peak = [0]
-
-    def watch() -> None:
-        peak[0] = max(peak[0], broker.resident_bytes)
-        assert broker.process.poll() is None, f"seed {seed}: it died\n{broker.said[-3000:]}"
-        assert peak[0] < RESIDENT_BYTES_MAX, f"seed {seed}: {peak[0]} bytes resident"
-
-    with Bystander(broker.bootstrap) as honest:
-        attack.run(CONNECTIONS, watch)
-        honest.goes_on()
-        rounds, slowest = honest.rounds, honest.slowest
-    with capsys.disabled():
-        print(
-            f"\nfuzz: seed {seed}, {attack.looked_at:,} of {attack.counts['sent']:,} mutated "
-            f"requests looked at ({attack.counts['answered']:,} answered, "
-            f"{attack.counts['closed']:,} connections closed, {attack.counts['silent']:,} waited); "
-            f"{_versions(attack, corpus)} versions of APIs; {peak[0] >> 20} MB at most; "
-            f"an honest client did {rounds:,} rounds, the slowest in {slowest * 1000:.0f} ms"
-        )
-    _no_error_of_ours(broker, attack, seed)
-    assert attack.looked_at >= COUNT
-    assert slowest < SLOWEST_ROUND_SECONDS
-
-
-def _versions(attack: Attack, corpus: Sequence[bytes]) -> int:
-    """How many of those in the corpus were sent."""
-    return len({struct.unpack_from(">hh", each) for each in corpus} & attack.apis.keys())
-
-
-def _corpus(broker: BrokerProcess, dice: random.Random) -> tuple[Known, list[bytes]]:
-    """Valid requests of all that the broker says it speaks, and some that it does not."""
-    with broker.wire() as wire:
-        topics = ["fuzz-a", "fuzz-b"]
-        ids: Sequence[uuid.UUID] = [create(wire, name, 2) for name in topics]
-        _subscribe_to_metrics(wire)
-    with broker.wire() as wire:
-        spoken = wire.versions
-    known = Known([*topics, "nope"], [*ids, uuid.uuid4()], ["fuzz-g1", "fuzz-g2", ""])
-    requests = Requests(known, dice)
-    corpus = []
-    for key, name in sorted(api_key_map.items()):
-        for version in sorted(schema_name_map[name]):
-            low, high = spoken.get(key, (1, 0))
-            if low <= version <= high:
-                corpus += [requests.frame(key, version) for _ in range(PER_VERSION)]
-            elif dice.random() < 0.1:
-                corpus.append(requests.frame(key, version))
-    return known, corpus
-
-
-def _subscribe_to_metrics(wire: Wire) -> None:
-    """Two APIs are only offered where somebody wants clients' metrics."""
-    change = {"name": "metrics", "config_operation": 0, "value": "*"}
-    resource = {"resource_type": 16, "resource_name": "fuzz", "configs": [change]}
-    wire.ask("incremental_alter_configs", 1, resources=[resource])
-
-
-def _no_error_of_ours(broker: BrokerProcess, attack: Attack, seed: int) -> None:
-    tracebacks = _tracebacks(broker.said)
-    if not tracebacks:
-        return
-    names = {name.replace("_", ""): key for key, name in api_key_map.items()}
-    place = Path(os.environ.get("HEADWATER_FUZZ_KEPT") or broker.errors_path.parent)
-    for name, version in {found.groups() for found in map(_OURS.search, tracebacks) if found}:
-        key = names.get(name.lower(), -1), int(version)
-        frames = [frame.hex() for frame in attack.sent.get(key, ())]
-        (place / f"fuzz-{name}-{version}.hex").write_text("\n".join(frames))
-    shown = "\n\n".join(list(tracebacks.values())[:20])
-    pytest.fail(
-        f"HEADWATER_SEED={seed}: {len(tracebacks)} errors of ours; what was sent to those APIs last "
-        f"is in {place}\n{shown}"
+    """Once by strangers, who may only log in, and once by somebody who is in and may do nothing."""
+    inside, outside = _free_ports()
+    secured = (
+        f"listeners=PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{outside}",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+        "connection.failed.authentication.delay.ms=0",
+        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={JAAS}",
     )
+    with broker_process(tmp_path / "data", *SETTINGS, *secured, listen=False) as broker:
+        known, corpus = known_requests(broker, random.Random(seed))
+        door = f"127.0.0.1:{outside}"
+        attack = Attack(door, corpus, known, seed, COUNT_SECURED)
+        under_attack(broker, attack, corpus, seed, capsys, " of strangers", "bystander-1")
+        attack = Attack(door, corpus, known, seed, COUNT_SECURED, _log_in)
+        under_attack(broker, attack, corpus, seed, capsys, " of a user", "bystander-2")
 
 
-def _tracebacks(said: str) -> dict[str, str]:
-    """Those that differ: the last lines of it → the log's line before it, and the whole."""
-    found: dict[str, str] = {}
-    for piece in re.split(r"\n(?=\d{4}-\d\d-\d\d )", said):
-        if "Traceback (most recent call last)" in piece:
-            found.setdefault("\n".join(piece.splitlines()[-3:]), piece)
-    return found
+def _log_in(connection: socket.socket) -> None:
+    mechanism, token = b"PLAIN", f"\0{USER}\0{PASSWORD}".encode()
+    _ask(connection, struct.pack(">hhihh", 17, 1, 1, -1, len(mechanism)) + mechanism)
+    _ask(connection, struct.pack(">hhihi", 36, 1, 2, -1, len(token)) + token)
+
+
+def _ask(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    with connection.makefile("rb", buffering=0) as answers:
+        (size,) = struct.unpack(">i", answers.read(4))
+        answer = answers.read(size)
+    assert answer[4:6] == b"\0\0", f"not logged in: {answer!r}"
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
 
 
 def test_an_error_of_ours_in_the_log_is_noticed() -> None:
@@ -144,6 +91,6 @@ def test_an_error_of_ours_in_the_log_is_noticed() -> None:
         "Traceback (most recent call last):\n  File x\n  raise\nKeyError: 1\n"
         "2026-01-01 00:00:00,000 WARNING headwater.broker closing the connection\n"
     )
-    (piece,) = _tracebacks(said + said).values()
+    (piece,) = tracebacks(said + said).values()
     assert piece.endswith("KeyError: 1")
-    assert _tracebacks("2026-01-01 00:00:00,000 WARNING closing the connection\n") == {}
+    assert tracebacks("2026-01-01 00:00:00,000 WARNING closing the connection\n") == {}
