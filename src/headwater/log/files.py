@@ -62,7 +62,14 @@ class RealFile:
         self._fd = os.open(path, flags, 0o644)
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
-        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        if len(buffers) <= IOV_MAX:
+            done = os.pwritev(self._fd, buffers, position)
+            if done == sum(map(len, buffers)):
+                return
+            position += done
+            views = _after([memoryview(buffer) for buffer in buffers], done)
+        else:
+            views = [memoryview(buffer) for buffer in buffers]
         while views:
             batch = views[:IOV_MAX]
             wanted = sum(map(len, batch))
