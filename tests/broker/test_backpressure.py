@@ -103,7 +103,7 @@ def test_producers_that_want_no_answer_meet_it_too(tmp_path: Path) -> None:
         assert highest.bytes - before < QUEUED + 16 * MEGABYTE, "120 MB were sent"
 
 
-@pytest.mark.xfail(reason="B11b: every connection may take one request more")
+@pytest.mark.xfail(reason="B11c: all that waited read on at once")
 def test_producers_that_leave_without_their_answers_meet_it_too(tmp_path: Path) -> None:
     with slow_broker(tmp_path, 0.15) as process, process.wire() as bystander:
         before = process.resident_bytes

@@ -8,8 +8,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from headwater.testing import ManualClock
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, create, serving
@@ -242,7 +240,6 @@ def test_records_that_are_not_durable_yet_cannot_be_deleted(data: Path) -> None:
         assert offset_at(wire, "t", LATEST).offset == 3
 
 
-@pytest.mark.xfail(reason="B23: several threads write the same checkpoint")
 def test_many_that_delete_at_once_are_all_answered_and_all_remembered(data: Path) -> None:
     with serving(data) as broker:
         broker.create("t", 6)

@@ -73,7 +73,7 @@ def test_those_who_wait_for_something_to_happen_are_answered_at_once(data: Path)
             assert time.monotonic() - begin < 5
 
 
-@pytest.mark.xfail(reason="B13: cut where the sockets were full")
+@pytest.mark.xfail(strict=False, reason="B13: cut where the sockets were full")
 def test_a_large_answer_is_sent_to_its_end(data: Path) -> None:
     with broker_process(data, words=["--durability=os"]) as process, process.wire() as wire:
         create(wire, "t")
