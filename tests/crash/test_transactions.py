@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from tests.compat.wire import Wire, connected
 
 from .clients import create_topic
@@ -109,6 +111,7 @@ def wait_for(condition: object, crew: Crew, what: str, ending: bool = False) -> 
         time.sleep(0.01)
 
 
+@pytest.mark.timeout(60 + 20 * ROUNDS)
 def test_no_transaction_is_lost_torn_or_doubled(
     broker: BrokerProcess, tmp_path: Path, dice: Random, say: list[str]
 ) -> None:
