@@ -104,8 +104,11 @@ Of the names that both have:
 And in general:
 
 - A broker setting that nobody knows is refused (INVALID_CONFIG); Kafka keeps it for plug-ins.
-- Kafka's settings for TLS, SASL, transactions, metrics reporters, remote
-  storage, replication and its controller are not here; those of the first three come with the feature.
+- Kafka's settings for Kerberos, OAuth, Java key stores, metrics reporters, remote storage,
+  replication and its controller are not here.
+- `listener.name.NAME.SETTING` gives one listener its own value of a setting of SASL or TLS, and
+  `listener.name.NAME.plain.sasl.jaas.config` its own PLAIN users. Secrets cannot be changed while
+  running: they would have to be stored.
 - The broker logger resource has headwater's own loggers, the topmost of them `headwater` instead of
   `root`.
 - `flush.messages` and `flush.ms` do nothing: `durability` says when a record is on disk.
