@@ -23,6 +23,7 @@ from headwater.broker.disk import DiskThreads
 from headwater.broker.excisions import Excisions
 from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.offsets_topic import OffsetsTopic
@@ -113,6 +114,7 @@ class Broker:
             )
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
             self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
+            self.apis = gated(self.apis, self.features)
             with contextlib.suppress(OSError):  # users' keys are in it, and nobody else's business
                 self.store.directory(LOG_NAME, 0).chmod(0o700)
             self.credentials = Credentials(self.catalogue)
