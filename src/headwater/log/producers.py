@@ -139,6 +139,11 @@ class Producers:
                 f"this marker comes from epoch {coordinator_epoch}"
             )
 
+    @property
+    def has_any_open(self) -> bool:
+        """Is a transaction open, or its marker perhaps not durable yet?"""
+        return bool(self.open_transactions or self._ending)
+
     def has_open(self, producer_id: int, epoch: int) -> bool:
         """Has this incarnation of the producer a transaction open here?"""
         return producer_id in self.open_transactions and self.by_id[producer_id].epoch == epoch

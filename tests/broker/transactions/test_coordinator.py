@@ -227,3 +227,21 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten(data: Path) -> None:
         assert one.described().error is ErrorCode.transactional_id_not_found
     with serving(data) as broker:
         assert not broker.broker.transactions.transactions
+
+
+def test_a_client_that_leaves_right_after_its_commit_does_not_stop_it(
+    wire: Wire, broker: Serving
+) -> None:
+    one = Transactor(wire, "one").init()
+    for number in range(10):
+        one.write("t", b"%d" % number)
+        one.write("t", b"%d" % number, partition=1)
+        with broker.wire() as other:
+            asked = {"transactional_id": "one", "producer_id": one.id, "producer_epoch": one.epoch}
+            other.send("end_txn", 5, **asked, committed=True)
+            until(lambda: one.state() != "Ongoing", "the decision")
+        until(lambda: one.state() == "CompleteCommit", "the end")
+        one.epoch += 1
+        one.sequences.clear()
+    assert is_stable(wire)
+    assert is_stable(wire, 1)

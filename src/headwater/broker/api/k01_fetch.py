@@ -103,16 +103,20 @@ class _Fetch:
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-        if self._committed:
+        if self._committed and self._is_held_back():
             self._stable = self._stable_offsets()
         return self._later
+
+    def _is_held_back(self) -> bool:
+        """Is, or was, a transaction open in any of the partitions since the wait began?"""
+        return bool(self._stable) or any(p.log.producers.has_any_open for p in self._watched)
 
     def _stable_offsets(self) -> list[int]:
         return [partition.log.last_stable_offset() for partition in self._watched]
 
     def grew(self, size: int) -> None:
         """A partition has more; a size of nothing means that it is gone."""
-        if self._committed and size:
+        if self._committed and size and self._is_held_back():
             self._grew_stable()
             return
         self._bytes_wanted -= size
@@ -127,11 +131,13 @@ class _Fetch:
         self._stable = stable
         rows = self._read(cached_only=True)
         if rows is None or _size(rows) >= self._request.min_bytes or _has_error(rows):
-            self._wake()
+            self._finish(rows)
 
     def _wake(self) -> None:
+        self._finish(self._read(cached_only=True))
+
+    def _finish(self, rows: Rows | None) -> None:
         self._unwatch()
-        rows = self._read(cached_only=True)
         if rows is not None:
             self._later.set(self._answer(rows))
         else:

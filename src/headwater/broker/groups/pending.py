@@ -85,11 +85,13 @@ class Pending:
         try:
             written = self._store.append_pending(group.id, encode(group.id, dict(values)), producer)
             self._lay_over(producer[0], group.id, values)
+            written[0].when_durable(
+                written[1], lambda error: self._settled(producer[0], group.id, values, error)
+            )
             for partition, next_offset in (written, added) if added else (written,):
                 await partition.durable(next_offset)
         except StorageFailed as error:
             log.error("offsets of a transaction could not be written: %s", error)
-            self._take_back(producer[0], group.id, values)
             return ErrorCode.not_coordinator
         return ErrorCode.none
 
@@ -99,9 +101,16 @@ class Pending:
         offsets.pending.setdefault(producer_id, {}).update(values)
         self._groups.setdefault(producer_id, set()).add(group_id)
 
-    def _take_back(
-        self, producer_id: int, group_id: str, values: Mapping[Key, OffsetValue]
+    def _settled(
+        self,
+        producer_id: int,
+        group_id: str,
+        values: Mapping[Key, OffsetValue],
+        error: Exception | None,
     ) -> None:
+        """What the disk has refused is taken back, whether anybody still waits for it or not."""
+        if error is None:
+            return
         pending = self._core.offsets.of(group_id).pending.get(producer_id, {})
         for key, value in values.items():
             if pending.get(key) is value:

@@ -152,6 +152,8 @@ class TransactionCoordinator:
         self._written[value.id] = written
         partition, next_offset = written
         partition.when_durable(next_offset, lambda error: self._settled(value.id, written, error))
+        if value.is_prepared:
+            self._begin_ending(value.id)  # here, because whoever asked for it may go away
         return written
 
     def _settled(self, name: str, written: Written, error: Exception | None) -> None:
@@ -294,11 +296,9 @@ class TransactionCoordinator:
 
     async def _end(self, name: str) -> None:
         """Markers everywhere, then the last record; again and again until the disk takes it."""
-        while True:
-            known = self.transactions.get(name)
-            if known is None or not known.is_prepared or await self._try_to_end(known):
-                return
-            await asyncio.sleep(RETRY_SECONDS)
+        while (known := self.transactions.get(name)) is not None and known.is_prepared:
+            if not await self._try_to_end(known):
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _try_to_end(self, known: Transaction) -> bool:
         if await self._durable(known.id) is not ErrorCode.none:

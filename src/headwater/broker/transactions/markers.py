@@ -57,8 +57,8 @@ class Markers:
         """
         wanted = list(partitions)
         # All are staged before the first is waited for: they share what commits there are.
-        staged = [(each, self._stage(marker, *each, strict)) for each in wanted]
-        errors = await asyncio.gather(*(self._finish(marker, *each) for each in staged))
+        staged = [self._stage(marker, *each, strict) for each in wanted]
+        errors = await asyncio.gather(*map(self._finish, staged))
         return dict(zip(wanted, errors, strict=True))
 
     def _stage(
@@ -80,7 +80,10 @@ class Markers:
                 now_ms,
                 marker.coordinator_epoch,
             )
-            return partition, partition.append(data, batches.read_header(data), now_ms) + 1
+            next_offset = partition.append(data, batches.read_header(data), now_ms) + 1
+            if topic == OFFSETS:
+                self._watch(marker, partition, next_offset)
+            return partition, next_offset
         except FencedEpoch:
             return ErrorCode.invalid_producer_epoch
         except CoordinatorFenced:
@@ -88,12 +91,16 @@ class Markers:
         except StorageFailed:
             return ErrorCode.kafka_storage_error
 
-    async def _finish(
-        self,
-        marker: Marker,
-        where: TopicPartition,
-        staged: tuple[Partition, int] | ErrorCode,
-    ) -> ErrorCode:
+    def _watch(self, marker: Marker, partition: Partition, next_offset: int) -> None:
+        """The groups hear of it even if whoever asked for the marker goes away."""
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                self._pending.end_transaction(partition.number, marker.producer_id, marker.commit)
+
+        partition.when_durable(next_offset, done)
+
+    async def _finish(self, staged: tuple[Partition, int] | ErrorCode) -> ErrorCode:
         if isinstance(staged, ErrorCode):
             return staged
         partition, next_offset = staged
@@ -101,6 +108,4 @@ class Markers:
             await partition.durable(next_offset)
         except StorageFailed:
             return ErrorCode.kafka_storage_error
-        if where[0] == OFFSETS:
-            self._pending.end_transaction(where[1], marker.producer_id, marker.commit)
         return ErrorCode.none
