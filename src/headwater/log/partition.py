@@ -207,6 +207,7 @@ class PartitionLog:
     def finish(self, commit: Commit) -> None:
         """The commit is done: readers may see it."""
         self.durable_offset = commit.end_offset
+        self.producers.settle(commit.end_offset)
         if not commit.unsynced:
             for segment, _, _ in commit.writes:
                 self._unsynced[segment.base_offset] = segment

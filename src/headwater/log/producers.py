@@ -87,7 +87,10 @@ class Producers:
         self.by_id: dict[int, Producer] = {}
         self.open_transactions: dict[int, int] = {}
         """Producer id → first offset, in the order in which they began."""
-        self._ending: list[tuple[int, int]] = []
+        # What other threads read is replaced, never changed, and in an order that errs on the side of
+        # a transaction being open.
+        self._first_open: int | None = None
+        self._ending: tuple[tuple[int, int], ...] = ()
         """Transactions whose marker may not be durable yet: (marker's offset, first offset)."""
 
     def check(self, header: BatchHeader) -> Stored | None:
@@ -171,6 +174,8 @@ class Producers:
         if header.is_transactional and producer.transaction_start < 0:
             producer.transaction_start = base_offset
             self.open_transactions[header.producer_id] = base_offset
+            if self._first_open is None:
+                self._first_open = base_offset
 
     def end_transaction(
         self, header: BatchHeader, coordinator_epoch: int, base_offset: int = -1, now_ms: int = -1
@@ -183,10 +188,16 @@ class Producers:
         start, producer.transaction_start = producer.transaction_start, -1
         producer.timestamp = max(header.max_timestamp, now_ms)
         producer.coordinator_epoch = coordinator_epoch
-        self.open_transactions.pop(header.producer_id, None)
         if start >= 0 and now_ms >= 0:  # else it is replayed, and durable
-            self._ending.append((base_offset, start))
+            self._ending = (*self._ending, (base_offset, start))
+        self.open_transactions.pop(header.producer_id, None)
+        self._first_open = next(iter(self.open_transactions.values()), None)
         return start
+
+    def settle(self, durable_offset: int) -> None:
+        """Everything before this offset is durable, markers included."""
+        if self._ending:
+            self._ending = tuple(each for each in self._ending if each[0] >= durable_offset)
 
     def end(
         self,
@@ -206,13 +217,10 @@ class Producers:
     def first_open_offset(self, durable_offset: int | None = None) -> int | None:
         """Where the oldest open transaction begins; open until its marker is below `durable_offset`,
         if that is given."""
-        first = next(iter(self.open_transactions.values()), None)
+        first = self._first_open
         if durable_offset is not None and self._ending:
-            self._ending = [each for each in self._ending if each[0] >= durable_offset]
-            starts = [start for _, start in self._ending]
-            if first is not None:
-                starts.append(first)
-            return min(starts, default=None)
+            starts = [start for marker, start in self._ending if marker >= durable_offset]
+            return min(starts if first is None else [*starts, first], default=None)
         return first
 
     def expire(self, before_ms: int) -> None:
@@ -285,4 +293,5 @@ class Producers:
         if transaction_start >= 0:
             producer.transaction_start = transaction_start
             self.open_transactions[producer_id] = transaction_start
+            self._first_open = next(iter(self.open_transactions.values()))
         self.by_id[producer_id] = producer
