@@ -10,6 +10,7 @@ import pytest
 from headwater.broker.registry import Api, load_apis
 from headwater.broker.security.rules import RULES, guarded
 from headwater.testing import broker
+from tests.compat.batches import batch
 from tests.compat.wire import API_KEYS, ConnectionClosed, Wire, connected
 from tests.security.matrix import CASES
 
@@ -117,6 +118,41 @@ def test_who_may_no_longer_read_loses_the_fetch_session(tmp_path: Path):
         answer = wire.ask("fetch", 12, session_epoch=0, topics=topics, **asked)
         assert answer.session_id == 0
         assert answer.responses[0].partitions[0].error_code == 29
+
+
+def test_writing_to_all_topics_is_no_leave_to_steer_the_broker(tmp_path: Path):
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        wire.ask("create_acls", 3, creations=[acl("*", 2)])
+        wire.ask("metadata", 9, topics=[{"name": "t"}], allow_auto_topic_creation=True)
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        topics = [
+            {"name": name, "partition_data": [{"index": 0, "records": batch()}]}
+            for name in ("__headwater_excisions", "t")
+        ]
+        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+        found = {row.name: int(row.partition_responses[0].error_code) for row in answer.responses}
+        assert found == {"__headwater_excisions": 29, "t": 0}
+
+
+def test_an_expression_that_matches_hidden_topics_is_refused(tmp_path: Path):
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        group = acl("g", 3, resource_type=3)
+        wire.ask("create_acls", 3, creations=[acl("seen", 8), group])
+        for name in ("seen", "hidden"):
+            wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        member = {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout": 9000}
+        for expression, code in ((".*", 29), ("s.*", 0)):
+            answer = wire.ask(
+                "consumer_group_heartbeat",
+                1,
+                subscribed_topic_regex=expression,
+                topic_partitions=[],
+                **member,
+            )
+            assert answer.error_code == code, answer
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ CLUSTER_REFUSED = ErrorCode.cluster_authorization_failed
 TRANSACTION_REFUSED = ErrorCode.transactional_id_authorization_failed
 NOT_ASKED = -(2**31)
 """In a bit field of operations: the client did not ask for it."""
+STEERING = "__headwater_"
+_O = Operation
+_CHANGES = (_O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.ALTER_CONFIGS)
 
 
 class Asker:
@@ -60,6 +63,11 @@ class Asker:
         return self.may(operation, ResourceType.GROUP, name or "", quiet=quiet)
 
     def topic(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
+        """Whoever writes to a topic that steers the broker (a request to excise records, say) must
+        also be allowed to alter the broker: "may write to every topic" does not mean that."""
+        if name.startswith(STEERING) and operation in _CHANGES:
+            if not self.cluster(Operation.ALTER, quiet=quiet):
+                return False
         return self.may(operation, ResourceType.TOPIC, name, quiet=quiet)
 
     def transaction(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.groups.consumer import regex
 from headwater.broker.registry import Handler
 from headwater.broker.security.acls import Operation, ResourceType
 from headwater.broker.security.rules.asking import (
@@ -235,11 +236,23 @@ def offset_delete(asker: Asker, request: Any, inner: Handler) -> Result:
     return adding(asker.ask(only(request, topics=tuple(allowed)), inner), "topics", rows)
 
 
+def _matched(asker: Asker, request: Any) -> list[str]:
+    """What a regular expression means now. Kafka leaves out what the member may not describe; here
+    such an expression is refused, so that it never shows more than a list of names could."""
+    expression = getattr(request, "subscribed_topic_regex", None)
+    if not expression:
+        return []
+    try:
+        return regex.compiled(expression).matching(asker.broker.catalogue.topics)
+    except regex.BadRegex:
+        return []  # the handler says so
+
+
 def heartbeat(asker: Asker, request: Any, inner: Handler) -> Result:
     """ConsumerGroupHeartbeat, ShareGroupHeartbeat: Read on the group, Describe on what is named."""
     if not asker.group(_O.READ, request.group_id):
         return {"error_code": GROUP_REFUSED, "error_message": _WHY[GROUP_REFUSED]}
-    names = request.subscribed_topic_names or ()
+    names = (*(request.subscribed_topic_names or ()), *_matched(asker, request))
     if not all(asker.topic(_O.DESCRIBE, name) for name in names):
         return {"error_code": TOPIC_REFUSED, "error_message": "Topic authorization failed."}
     return asker.ask(request, inner)
