@@ -7,6 +7,7 @@ after a restart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -126,6 +127,24 @@ class Sharing(RuleBasedStateMachine):
                 self._of(n).writing = True
         self._written(changes, outcome)
 
+    @precondition(lambda self: any(run.state is State.ACQUIRED for run in self.share.runs))
+    @rule(data=st.data(), outcome=st.sampled_from(["durable", "durable", "later", "failed"]))
+    def settle_what_is_held(self, data: st.DataObject, outcome: str) -> None:
+        """Some of a run that somebody holds, as it should be."""
+        held = [run for run in self.share.runs if run.state is State.ACQUIRED]
+        run = data.draw(st.sampled_from(held))
+        first = data.draw(st.integers(run.first, run.last))
+        last = data.draw(st.integers(first, min(run.last, first + 5)))
+        kinds = data.draw(
+            st.lists(
+                st.sampled_from([Ack.ACCEPT, Ack.ACCEPT, Ack.RELEASE, Ack.REJECT, Ack.RENEW]),
+                min_size=last - first + 1,
+                max_size=last - first + 1,
+            )
+        )
+        before = self.share.start
+        self.acknowledge(run.member, first - before + 3, kinds, False, outcome)
+
     def _written(self, changes: list[Change], outcome: str) -> None:
         if outcome == "later":
             self.pending.append(changes)
@@ -201,8 +220,16 @@ class Sharing(RuleBasedStateMachine):
             assert not self._of(n).writing
 
     @invariant()
+    def the_start_is_the_first_record_that_is_not_settled(self) -> None:
+        for run in self.share.runs:
+            assert not run.state.is_final or run.writing or run.first > self.share.start
+            break
+
+    @invariant()
     def runs_of_one_kind_are_joined_and_bounded(self) -> None:
-        assert len(self.share.runs) <= self.share.end - self.share.start
+        neighbours = list(self.share.runs)
+        for one, two in pairwise(neighbours):
+            assert not one.is_like(two)
         assert self.share.end - self.share.start < LIMITS.in_flight + max(SIZES)
 
     @invariant()

@@ -263,6 +263,8 @@ class SharePartition:
             run.writing = change.state is State.ARCHIVED
         for change in freed:
             self._apply(change)
+        for change in given_up:
+            self.runs.merge(change.first, change.last)
         return freed, given_up
 
     def next_deadline(self) -> int | None:
