@@ -17,6 +17,8 @@ from .confluent import QUICK, admin, dotted, poll_until, producer, send, take
 from .heartbeats import described
 from .waiting import until
 
+SOAK = bool(os.environ.get("HEADWATER_SOAK"))
+
 
 def member(cluster: Cluster, group: str, topic: str, **options: Any) -> Consumer:
     settings = {
@@ -142,10 +144,10 @@ def test_topics_by_regular_expression(cluster: Cluster, topic: str, group: str) 
     reader = member(cluster, group, f"^{topic}-[abc]$")
     wanted = {(f"{topic}-a", 0), (f"{topic}-b", 0)}
     poll_until([reader], lambda: parts(reader) == wanted, "both topics")
-    cluster.create_topic(f"{topic}-c", 1)
-    with_new = {*wanted, (f"{topic}-c", 0)}
-    # Apache Kafka looks for new topics at most every ten seconds.
-    poll_until([reader], lambda: parts(reader) == with_new, "the new topic", 40)
+    if cluster.target == "headwater" or SOAK:  # Apache Kafka looks every ten seconds at most
+        cluster.create_topic(f"{topic}-c", 1)
+        with_new = {*wanted, (f"{topic}-c", 0)}
+        poll_until([reader], lambda: parts(reader) == with_new, "the new topic", 40)
     reader.close()
 
 
