@@ -99,6 +99,25 @@ def test_the_latest_offset_for_committed_readers_is_the_stable_one(
     assert (latest(0), latest(COMMITTED)) == (3, 3)
 
 
+def test_a_record_behind_an_open_transaction_is_not_found_by_time(
+    wire: Wire, made: str, new: New
+) -> None:
+    one = new()
+    one.write(made, b"a")
+
+    def by_time(isolation: int, timestamp: int = 1) -> int:
+        wanted = [{"partition_index": 0, "timestamp": timestamp}]
+        topics = [{"name": made, "partitions": wanted}]
+        answer = wire.ask(
+            "list_offsets", 8, replica_id=-1, isolation_level=isolation, topics=topics
+        )
+        return int(answer.topics[0].partitions[0].offset)
+
+    assert (by_time(0), by_time(COMMITTED), by_time(COMMITTED, -3)) == (0, -1, -1)
+    one.end()
+    assert by_time(COMMITTED) == 0
+
+
 def test_a_waiting_committed_reader_wakes_when_the_transaction_ends(
     wire: Wire, cluster: Cluster, made: str, new: New
 ) -> None:

@@ -71,7 +71,10 @@ async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[s
         }
     if asked in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return row
-    return row | await _by_time(broker, partition, asked)
+    found = await _by_time(broker, partition, asked)
+    if committed and found.get("offset", -1) >= log.last_stable_offset():
+        return row  # a transaction is open before it: to this reader it is not there yet
+    return row | found
 
 
 async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict[str, Any]:
