@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import uuid
 from pathlib import Path
 
 import pytest
 
+from headwater.broker import wire as wire_module
 from headwater.broker.registry import Api, load_apis
 from headwater.broker.security.rules import RULES, guarded
 from headwater.testing import broker
 from tests.compat.batches import batch
 from tests.compat.wire import API_KEYS, ConnectionClosed, Wire, connected
-from tests.security.matrix import CASES
+from tests.security.matrix import CASES, Names
 
 OPEN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 NOT_COMPARED = {
@@ -68,6 +71,26 @@ def codes(wire: Wire, *names: str) -> list[int]:
     answer = wire.ask("metadata", 9, topics=topics, allow_auto_topic_creation=False)
     found = {topic.name: int(topic.error_code) for topic in answer.topics}
     return [found[name] for name in names]
+
+
+def test_every_refusal_fits_its_message_in_every_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(wire_module, "STRICT", True)
+    names = Names(*("topic", "other", "missing", "g", "x"), uuid.uuid4(), uuid.uuid4())
+    answered = set()
+    with broker(tmp_path, ACL) as server:
+        for case in CASES:
+            with connected(server.bootstrap) as wire:
+                versions = wire.common(case.api)
+            for version in versions:
+                with connected(server.bootstrap) as wire, contextlib.suppress(ConnectionClosed, TypeError, AttributeError):
+                    wire.send(case.api, version, lenient=True, **case.request(names))
+                    wire.receive_bytes()
+                    answered.add(case.api)
+    # Some cases are no request in some version; what we answer must always be an answer.
+    assert "an error of ours" not in caplog.text
+    assert {case.api for case in CASES} == answered
 
 
 def test_without_an_authorizer_the_acl_apis_say_so(tmp_path: Path):
