@@ -24,7 +24,7 @@ from headwater.broker.shares.state import (
     State,
 )
 
-LIMITS = Limits(lock_ms=10, deliveries_max=3, in_flight=30)
+LIMITS = Limits(lock_ms=10, deliveries_max=2, in_flight=30)
 MEMBERS = st.sampled_from(["a", "b", "c"])
 SIZES = (3, 1, 5, 2, 4, 1, 1, 6, 3, 2) * 4
 
