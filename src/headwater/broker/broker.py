@@ -80,6 +80,9 @@ class Broker:
         self.apis = load_apis()
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
+        self.waiting_for_room: dict[Connection, None] = {}
+        """Those that read on when there is memory again, in the order in which they stopped."""
+        self._let_in: dict[Connection, int] = {}
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
@@ -218,6 +221,8 @@ class Broker:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
             connection.close()
+        while self.connections:  # each goes when its answers are out, or is cut off
+            await asyncio.sleep(0.005)
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
@@ -259,6 +264,8 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.waiting_for_room.pop(connection, None)
+        self._let_in.pop(connection, None)
         self.shares.disconnected(connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
@@ -269,15 +276,32 @@ class Broker:
         """Requests that are being worked on take more memory than they may."""
         return 0 <= self._requests_bytes_max < self._requests_bytes
 
-    def take(self, size: int) -> None:
+    def take(self, size: int, connection: Connection) -> None:
         self._requests_bytes += size
+        self._let_in.pop(connection, None)
 
     def release(self, size: int) -> None:
-        was = self.overloaded
         self._requests_bytes -= size
-        if was and not self.overloaded:
-            for connection in self.connections:
-                connection.room()
+        if self.waiting_for_room and not self.overloaded:
+            self.let_in()
+
+    def let_in(self) -> None:
+        """First come, first served: as many as fit with what they have announced, at least one."""
+        free = self._requests_bytes_max - self._requests_bytes - sum(self._let_in.values())
+        for connection in tuple(self.waiting_for_room):
+            size = connection.announced()
+            if size > free and self._let_in:
+                break
+            del self.waiting_for_room[connection]
+            self._let_in[connection] = size
+            free -= size
+            connection.room()
+
+    def let_in_again(self) -> None:
+        """Once in a while: whoever was let in and then sent nothing keeps nobody else out."""
+        self._let_in.clear()
+        if not self.overloaded:
+            self.let_in()
 
 
 def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:

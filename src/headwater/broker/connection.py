@@ -37,6 +37,8 @@ logger = logging.getLogger("headwater.broker")
 
 BUFFER_BYTES = 32 * 1024
 BUFFER_KEPT_BYTES = 2 * 1024 * 1024
+FAREWELL_SECONDS = 1.0
+"""A client that is to go and has taken nothing for so long is cut off."""
 INBOX_MAX = 16
 SMALL_BYTES = 64 * 1024
 """What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
@@ -138,10 +140,12 @@ class Connection(asyncio.BufferedProtocol):
             self._muted.cancel()
         self._inbox.clear()
         for answer in self._answers:
-            if isinstance(answer.task, Later) and not answer.task.on_cancel:
-                self._taken -= answer.size  # it will come, and gives its memory back then
-            elif answer.task is not None:
+            if isinstance(answer.task, Later) and answer.task.on_cancel:
                 answer.task.cancel()
+            elif answer.task is not None:
+                # What has begun goes on to its end, whoever listens: half a change is none. It
+                # gives its memory back then.
+                self._taken -= answer.size
         self._answers.clear()
         self.broker.release(self._taken)
         self._taken = 0
@@ -221,9 +225,30 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
+        """Close it once what was written has gone out; at once if the client takes nothing."""
+        if self._closing:
+            return
         self._closing = True
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is not None:
+            transport.close()
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._abort_if_stuck, -1)
+
+    def _abort_if_stuck(self, before: int) -> None:
+        transport = self._transport
+        if transport is None or self not in self.broker.connections:
+            return
+        unsent = transport.get_write_buffer_size()
+        if unsent == before:
+            transport.abort()
+        else:
+            asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._abort_if_stuck, unsent)
+
+    @property
+    def stuck(self) -> bool:
+        """The client does not take its answers."""
+        return self._write_paused
 
     def drain(self) -> None:
         """The broker stops: take no new requests, answer those that have begun."""
@@ -269,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
     def _put(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         self._inbox.append((api, header, request, size))
         self._taken += size
-        self.broker.take(size)
+        self.broker.take(size, self)
 
     def _pump(self) -> None:
         """Start what may start, then read on or stop reading."""
@@ -284,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
             self._run(*self._inbox.popleft())
         self._balance_reading()
 
-    def _announced(self) -> int:
+    def announced(self) -> int:
         """The size of the request that is coming in, as far as it is known."""
         if self._end - self._start < 4:
             return 0
@@ -296,10 +321,13 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._closing or self.broker.stopping:
             return
+        no_room = self.broker.overloaded and (self._taken > 0 or self.announced() > SMALL_BYTES)
+        if no_room:
+            self.broker.waiting_for_room[self] = None
         full = (
-            self._muted is not None
+            no_room
+            or self._muted is not None
             or len(self._inbox) + len(self._answers) >= INBOX_MAX
-            or (self.broker.overloaded and (self._taken > 0 or self._announced() > SMALL_BYTES))
             or (self.login is not None and not self.login.open and self.busy)
         )
         if full and not self._read_paused:
@@ -342,15 +370,18 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
 
     def _finished(self, api: Api, answer: _Answer, task: asyncio.Future[Any]) -> None:
-        if task.cancelled() or self._closing:
-            if not task.cancelled():
-                task.exception()
+        if answer not in self._answers:
+            self.broker.release(answer.size)  # nobody is there any more
+        if task.cancelled():
             return
         error = task.exception()
         if error is not None:
             logger.error(
                 "%s version %d failed", api.name, answer.header.api_version, exc_info=error
             )
+        if answer not in self._answers:
+            return
+        if error is not None:
             self.fail("an error of ours in answering it; please report the traceback above")
             return
         self._answered(answer, task.result())

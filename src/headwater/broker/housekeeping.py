@@ -49,6 +49,7 @@ class Housekeeping:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 self._close_idle()
+                broker.let_in_again()
                 if self._is_due(
                     "retention", settings.get("log.retention.check.interval.ms") / 1000
                 ):
@@ -107,7 +108,9 @@ class Housekeeping:
         limit_ms = self._broker.settings.get("connections.max.idle.ms")
         now = self._broker.clock.monotonic()
         for connection in tuple(self._broker.connections):
-            if 0 <= limit_ms / 1000 < now - connection.last_active and not connection.busy:
+            if 0 <= limit_ms / 1000 < now - connection.last_active and (
+                connection.stuck or not connection.busy
+            ):
                 connection.fail("silent for longer than connections.max.idle.ms", logging.INFO)
 
     def _release(self) -> None:

@@ -170,6 +170,7 @@ class Topics:
                     continue
                 partition.refuse(StorageFailed("the topic was deleted"))
                 await partition.settle()
+                await partition.when_unread()
                 await self._run(self._store.remove_log, name, number)
 
     def reconfigure(self, topic: Topic) -> None:

@@ -52,18 +52,41 @@ class FileSystem(Protocol):
     def lock(self, path: Path) -> Callable[[], None]: ...
 
 
+class _Descriptor:
+    """An open descriptor, closed when nobody holds it any more.
+
+    A reader in another thread holds it as long as it reads: closed under its hands, the number might
+    soon mean another file.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
 class RealFile:
     """One file descriptor."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_descriptor",)
 
     def __init__(self, path: Path, create: bool) -> None:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._fd = os.open(path, flags, 0o644)
+        self._descriptor: _Descriptor | None = _Descriptor(os.open(path, flags, 0o644))
+
+    def _held(self) -> _Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise OSError(errno.EBADF, "the file is closed")
+        return descriptor
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
+        held = self._held()
         if len(buffers) <= IOV_MAX:
-            done = os.pwritev(self._fd, buffers, position)
+            done = os.pwritev(held.number, buffers, position)
             if done == sum(map(len, buffers)):
                 return
             position += done
@@ -73,7 +96,7 @@ class RealFile:
         while views:
             batch = views[:IOV_MAX]
             wanted = sum(map(len, batch))
-            done = os.pwritev(self._fd, batch, position)
+            done = os.pwritev(held.number, batch, position)
             position += done
             if done == wanted:
                 del views[: len(batch)]
@@ -82,21 +105,23 @@ class RealFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
-        data = os.pread(self._fd, size, position)
+        held = self._held()
+        data = os.pread(held.number, size, position)
         if len(data) == size or not data:
             return data
         pieces = [data]
         got = len(data)
-        while got < size and (more := os.pread(self._fd, size - got, position + got)):
+        while got < size and (more := os.pread(held.number, size - got, position + got)):
             pieces.append(more)
             got += len(more)
         return b"".join(pieces)
 
     def read_cached(self, position: int, size: int) -> bytes | None:
         """Like `read`, but None where that would wait for the disk (asked at both ends)."""
+        held = self._held()
         try:
             for probe in (position, position + size - 1):
-                os.preadv(self._fd, [bytearray(1)], probe, os.RWF_NOWAIT)
+                os.preadv(held.number, [bytearray(1)], probe, os.RWF_NOWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -105,18 +130,19 @@ class RealFile:
         return self.read(position, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        held = self._held()
+        os.fdatasync(held.number)
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        held = self._held()
+        os.ftruncate(held.number, size)
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        held = self._held()
+        return os.fstat(held.number).st_size
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._descriptor = None
 
 
 def _after(views: list[memoryview], done: int) -> list[memoryview]:

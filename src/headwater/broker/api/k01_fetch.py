@@ -230,6 +230,9 @@ class _Fetch:
         except CorruptBatch as error:
             partition.report_damage(error)
             return row | {"error_code": ErrorCode.corrupt_message}
+        except OSError as error:  # the disk, or the topic went while it was read
+            partition.report_damage(error)
+            return row | {"error_code": ErrorCode.kafka_storage_error}
         if data is None:
             return None
         row["records"] = data

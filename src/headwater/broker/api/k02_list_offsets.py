@@ -89,6 +89,9 @@ async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict
     except CorruptBatch as error:
         partition.report_damage(error)
         return {"error_code": ErrorCode.corrupt_message}
+    except OSError as error:  # the disk, or the topic went while it was read
+        partition.report_damage(error)
+        return {"error_code": ErrorCode.kafka_storage_error}
     finally:
         partition.cold_reads -= 1
     if found is None:
