@@ -16,7 +16,7 @@ from headwater.log.files import Files
 from headwater.record import batch as batches
 from headwater.testing.clock import ManualClock
 from tests.broker.disks import HandDisk
-from tests.broker.serving import Serving, serving
+from tests.broker.serving import Serving, delete, serving
 from tests.compat.asking import fetch
 from tests.compat.batches import CONTROL, read_batches
 from tests.compat.transacting import Transactor
@@ -245,3 +245,22 @@ def test_a_client_that_leaves_right_after_its_commit_does_not_stop_it(
         one.sequences.clear()
     assert is_stable(wire)
     assert is_stable(wire, 1)
+
+
+def test_a_name_that_no_record_can_hold_is_refused(wire: Wire) -> None:
+    answer = Transactor(wire, "n" * 32_768).ask_init()
+    assert answer.error_code is ErrorCode.invalid_request
+
+
+def test_after_its_topic_was_deleted_the_coordinator_begins_anew(
+    wire: Wire, broker: Serving
+) -> None:
+    one = Transactor(wire, "one").init()
+    one.write("t", b"a")
+    with broker.wire() as other:
+        delete(other, "__transaction_state")
+    one.ask_end(True)
+    one.init()
+    one.write("t", b"b", partition=1)
+    one.end()
+    until(lambda: is_stable(wire), "nothing to be left open")

@@ -22,6 +22,8 @@ from headwater.log.partition import StorageFailed
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+NAME_BYTES_MAX = 2**15 - 1
+"""What a record of `__transaction_state` can hold."""
 _REFUSED = {"producer_id": -1, "producer_epoch": -1}
 _MS = timedelta(milliseconds=1)
 
@@ -57,7 +59,7 @@ async def _transactional(broker: Broker, request: Any) -> tuple[ErrorCode, Produ
 def _refusal(broker: Broker, request: Any) -> ErrorCode:
     if broker.transactions.refusal is not ErrorCode.none:
         return broker.transactions.refusal
-    if not request.transactional_id:
+    if not request.transactional_id or len(request.transactional_id.encode()) > NAME_BYTES_MAX:
         return ErrorCode.invalid_request
     has_id = getattr(request, "producer_id", NO_ID) != NO_ID
     if has_id != (getattr(request, "producer_epoch", -1) != -1):

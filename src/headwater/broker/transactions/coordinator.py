@@ -303,12 +303,12 @@ class TransactionCoordinator:
     async def _try_to_end(self, known: Transaction) -> bool:
         if await self._durable(known.id) is not ErrorCode.none:
             return False
-        epoch = self._store.partition_of(known.id).log.epoch
-        marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
-        errors = await self.markers.write(marker, known.partitions)
-        if ErrorCode.kafka_storage_error in errors.values():
-            return False
         try:
+            epoch = self._store.partition_of(known.id).log.epoch
+            marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
+            errors = await self.markers.write(marker, known.partitions)
+            if ErrorCode.kafka_storage_error in errors.values():
+                return False
             self._write(moves.complete(known, self._clock.now_ms()))
         except StorageFailed as error:
             self._failed(error)

@@ -13,7 +13,7 @@ from headwater.broker.offsets_topic import java_hash
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
 from headwater.broker.topics import TopicError, Topics
-from headwater.log.partition import PartitionLog
+from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.record import batch as batches
 from headwater.record import records
 
@@ -55,8 +55,13 @@ class StateTopic:
                 pass
 
     def partition_of(self, name: str) -> Partition:
-        count = self._catalogue.topics[NAME].partitions
-        return self._topics.partitions[NAME, java_hash(name) % count]
+        """Where an id's records are. Raises StorageFailed if somebody has deleted the topic."""
+        topic = self._catalogue.topics.get(NAME)
+        number = java_hash(name) % topic.partitions if topic else 0
+        partition = self._topics.partitions.get((NAME, number))
+        if partition is None:
+            raise StorageFailed(f"{NAME} is not there")
+        return partition
 
     def append(self, name: str, key: bytes, value: bytes | None) -> tuple[Partition, int]:
         """Where the record goes, and the offset up to which that must be durable to count.
