@@ -76,6 +76,9 @@ class StateTopic:
                 await self.topics.create(NAME, count, configs)
             except TopicError:
                 assert NAME in self.catalogue.topics  # somebody else was quicker
+        if (NAME, 0) not in self.topics.partitions:
+            async with self.catalogue.changing:  # its record is there, its folders are being made
+                pass
 
     def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
         """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""

@@ -136,7 +136,12 @@ class Telemetry:
             except TopicError:
                 if TOPIC not in self._broker.catalogue.topics:  # nobody else was quicker
                     raise
-        partition = self._broker.topics.partitions[TOPIC, 0]
+        if (TOPIC, 0) not in self._broker.topics.partitions:
+            async with self._broker.catalogue.changing:  # its folder is being made
+                pass
+        partition = self._broker.topics.partitions.get((TOPIC, 0))
+        if partition is None:
+            raise StorageFailed(f"{TOPIC} is being deleted")
         now_ms = self._broker.clock.now_ms()
         data = records.build([records.Record(0, now_ms, key.encode(), value.encode())])
         partition.append(data, batches.read_header(data), now_ms)
