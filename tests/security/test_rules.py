@@ -84,7 +84,8 @@ def test_every_refusal_fits_its_message_in_every_version(
             with connected(server.bootstrap) as wire:
                 versions = wire.common(case.api)
             for version in versions:
-                with connected(server.bootstrap) as wire, contextlib.suppress(ConnectionClosed, TypeError, AttributeError):
+                impossible = contextlib.suppress(ConnectionClosed, TypeError, AttributeError)
+                with connected(server.bootstrap) as wire, impossible:
                     wire.send(case.api, version, lenient=True, **case.request(names))
                     wire.receive_bytes()
                     answered.add(case.api)

@@ -40,8 +40,13 @@ class Credentials:
         self._kept: dict[Key, Credential] = {}
         self._secret = os.urandom(32)  # until there is a lasting one
         self._thread = ThreadPoolExecutor(1, "headwater-password")
+        self._usual_iterations: dict[str, int] = {}
+        self._usual_mechanism = scram.SHA_256
+        self._following = False
         catalogue.follow(KIND, self._apply)
         catalogue.follow("secret", self._apply_secret)
+        self._following = True
+        self._look_again()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -65,6 +70,8 @@ class Credentials:
                 b64decode(str(value["server_key"])),
                 int(str(value["iterations"])),
             )
+        if self._following:
+            self._look_again()
 
     def _apply_secret(self, name: str, value: Mapping[str, object] | None) -> None:
         if name == "invented" and value is not None:
@@ -95,17 +102,25 @@ class Credentials:
 
     def find(self, mechanism: Mechanism, user: str) -> Credential:
         """The user's credential; an invented one, which no password fits, where there is none."""
-        kept = self._kept.get((mechanism.name, user))
-        return kept if kept is not None else self._invent(mechanism, user)
+        invented = self._invent(mechanism, user)  # in both cases, so that both take as long
+        return self._kept.get((mechanism.name, user), invented)
 
     def _invent(self, mechanism: Mechanism, user: str) -> Credential:
         seed = hmac.digest(self._secret, f"{mechanism.name}/{user}".encode(), "sha512")
-        usual = Counter(
-            kept.iterations for (name, _), kept in self._kept.items() if name == mechanism.name
-        ).most_common(1)
-        iterations = usual[0][0] if usual else scram.ITERATIONS_MIN
         key = os.urandom(mechanism.size)
-        return Credential(seed[:24], key, key, iterations)
+        return Credential(seed[:24], key, key, self._usual_iterations[mechanism.name])
+
+    def _look_again(self) -> None:
+        """What most users have is what an invented one has."""
+        for name in scram.MECHANISMS:
+            counts = Counter(
+                kept.iterations for (each, _), kept in self._kept.items() if each == name
+            )
+            usual = counts.most_common(1)
+            self._usual_iterations[name] = usual[0][0] if usual else scram.ITERATIONS_MIN
+        chosen = Counter(_preferred(kept).name for kept in self.users().values())
+        usual_name = chosen.most_common(1)
+        self._usual_mechanism = scram.MECHANISMS[usual_name[0][0]] if usual_name else scram.SHA_256
 
     async def knows(self, user: str, password: str, own: Mapping[Key, Credential]) -> bool:
         """Whether this is the user's password; `own` are the users of the listener's settings.
@@ -117,14 +132,21 @@ class Credentials:
         return await loop.run_in_executor(self._thread, scram.knows, mechanism, kept, password)
 
     def _any(self, user: str, own: Mapping[Key, Credential]) -> tuple[Mechanism, Credential]:
+        invented = self._invent(self._usual_mechanism, user)
         for known in (own, self._kept):
-            for mechanism in (scram.SHA_512, scram.SHA_256):
+            for mechanism in _ORDER:
                 kept = known.get((mechanism.name, user))
                 if kept is not None:
                     return mechanism, kept
-        usual = Counter(name for name, _ in (*own, *self._kept)).most_common(1)
-        mechanism = scram.MECHANISMS[usual[0][0]] if usual else scram.SHA_256
-        return mechanism, self._invent(mechanism, user)
+        return self._usual_mechanism, invented
+
+
+_ORDER = (scram.SHA_512, scram.SHA_256)
+
+
+def _preferred(kept: Mapping[str, Credential]) -> Mechanism:
+    """Against which of a user's credentials a PLAIN password is checked."""
+    return next(mechanism for mechanism in _ORDER if mechanism.name in kept)
 
 
 _USER = re.compile(r'\buser_(?P<name>[^\s=]+)\s*=\s*"(?P<password>(?:\\.|[^"\\])*)"')
