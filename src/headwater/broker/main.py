@@ -56,7 +56,8 @@ async def _serve(broker: Broker) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    loop.add_signal_handler(signal.SIGHUP, broker.doors.reload)  # read the certificates again
+    if any(listener.encrypted for listener in broker.doors.listeners):
+        loop.add_signal_handler(signal.SIGHUP, broker.doors.reload)  # read the certificates again
     try:
         async with broker:
             print(f"headwater: ready at {broker.bootstrap}, data in {broker.data}", flush=True)
