@@ -187,6 +187,25 @@ def test_renewing_needs_its_flag_and_version_two(make: Make, topic: str) -> None
     assert one.settle(0, 0, ACCEPT, is_renew_ack=True) is ErrorCode.none
 
 
+def test_a_group_may_forbid_renewing(make: Make, topic: str) -> None:
+    one = make(share_renew_acknowledge_enable="false")
+    fill(one, topic, 2)
+    one.take()
+    assert one.settle(0, 0, RENEW, is_renew_ack=True) is ErrorCode.invalid_record_state
+    assert one.settle(0, 1, ACCEPT) is ErrorCode.none
+
+
+def test_a_fetch_that_renews_asks_for_nothing_else(make: Make, topic: str) -> None:
+    one = make()
+    fill(one, topic, 2)
+    one.take()
+    wrong = one.fetch((0, 0, [RENEW]), is_renew_ack=True)
+    assert wrong.error_code is ErrorCode.invalid_request
+    nothing = {"wait": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    renewed = one.fetch((0, 0, [RENEW]), is_renew_ack=True, **nothing)
+    assert row(renewed).acknowledge_error_code == ErrorCode.none
+
+
 def test_acknowledgements_come_along_with_a_fetch(make: Make, topic: str) -> None:
     one = make()
     fill(one, topic, 2, 2)

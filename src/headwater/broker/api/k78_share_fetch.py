@@ -25,7 +25,7 @@ STRICT = 1
 
 
 async def share_fetch(broker: Broker, request: Any, context: Context) -> Response:
-    if is_wrong(request):
+    if is_wrong(request) or _fetches_while_renewing(request):
         return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
     key = SessionKey(request.group_id, request.member_id)
@@ -46,6 +46,12 @@ async def share_fetch(broker: Broker, request: Any, context: Context) -> Respons
         ),
         "responses": _responses(rows, settled),
     }
+
+
+def _fetches_while_renewing(request: Any) -> bool:
+    """A request that renews locks must ask for no records (KIP-1222)."""
+    limits = (request.min_bytes, request.max_bytes, request.max_records, request.max_wait)
+    return getattr(request, "is_renew_ack", False) and any(limits)
 
 
 def _session(broker: Broker, request: Any, key: SessionKey, context: Context) -> Session:

@@ -23,6 +23,7 @@ from headwater.broker.shares import starting
 from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import (
+    Ack,
     AckError,
     Acknowledgement,
     Acquired,
@@ -148,6 +149,9 @@ class Keeper:
         """Settle what a member says; done when it is durable."""
         if self.state is None:
             return ErrorCode.invalid_request, None
+        if any(Ack.RENEW in each.types for each in acknowledgements) and not self._may_renew():
+            message = "Renewing acquisition locks is not enabled for the group."
+            return ErrorCode.invalid_record_state, message
         try:
             changes = self.state.acknowledge(
                 member, acknowledgements, self.limits(), self._shares.now()
@@ -158,6 +162,10 @@ class Keeper:
             return ErrorCode.invalid_record_state, str(error)
         self._arm()
         return await self._settle(changes)
+
+    def _may_renew(self) -> bool:
+        name = "share.renew.acknowledge.enable"
+        return bool(self._shares.settings.group(self.key.group_id, name))
 
     async def _settle(self, changes: Sequence[Change]) -> tuple[ErrorCode, str | None]:
         plain = [change for change in changes if change.reason is Reason.NONE]
