@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer.heartbeat import Beat, Refused
+from headwater.broker.groups.consumer.heartbeat import Beat
+from headwater.broker.groups.consumer.steps import Refused
 from headwater.broker.groups.consumer.validity import check
 from headwater.broker.registry import Api, Context
 

@@ -12,17 +12,10 @@ from uuid import UUID
 from headwater.broker.groups.consumer import timeouts
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.heartbeat import (
-    Beat,
-    Beaten,
-    ConsumerLimits,
-    Setting,
-    expel,
-    heartbeat,
-    leave,
-)
+from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
 from headwater.broker.groups.consumer.reading import read_key
 from headwater.broker.groups.consumer.replay import Replay
+from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, expel
 from headwater.broker.groups.effects import Now
 
 

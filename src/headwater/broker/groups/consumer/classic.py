@@ -14,7 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.heartbeat import (
+from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
+from headwater.broker.groups.consumer.steps import (
     Refused,
     Setting,
     check_room,
@@ -24,7 +25,6 @@ from headwater.broker.groups.consumer.heartbeat import (
     stay,
     step,
 )
-from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Now, Synced
 from headwater.broker.groups.image import Image

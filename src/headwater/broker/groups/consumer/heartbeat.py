@@ -7,12 +7,11 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import reconcile, regex, subscriptions, targets
+from headwater.broker.groups.consumer import regex
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import (
@@ -20,23 +19,20 @@ from headwater.broker.groups.consumer.member import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     ConsumerMember,
-    MemberState,
     Partitions,
     partitions_of,
 )
-from headwater.broker.groups.effects import Now
-from headwater.broker.groups.image import Image, NoTopics
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerLimits:
-    """The settings of one group, as they are at this moment."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    assignment_interval_ms: int = 0
-    max_size: int = 2**31 - 1
-    assignors: Sequence[str] = ("uniform", "range")
+from headwater.broker.groups.consumer.steps import (
+    Refused,
+    Setting,
+    check_room,
+    follow,
+    replace_static,
+    static_member,
+    stay,
+    step,
+    unknown_member,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +71,6 @@ class Beaten:
     """None: as you know it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a turn looks at besides the group: topics, limits, time."""
-
-    image: Image
-    limits: ConsumerLimits
-    now: Now
-
-
-class Refused(Exception):
-    """A request that changes nothing, and why."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
 def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setting) -> Beaten:
     """Raises `Refused`."""
     _check_regex(beat.topic_regex)
@@ -113,110 +91,6 @@ def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setti
     )
 
 
-# ---- steps that `classic` takes, too -------------------------------------------------------------
-
-
-def follow(group: ConsumerGroup, changes: Changes, setting: Setting, resubscribed: bool) -> None:
-    """Let the group follow its members' subscriptions and the topics, and assign anew."""
-    image = setting.image
-    stale = group.topics_seen != image.version
-    if resubscribed or stale:
-        for expression in subscriptions.resolve(group, image, setting.now.wall_ms, stale):
-            changes.regex(expression)
-        topics_changed = subscriptions.refresh(group, image)
-        if resubscribed or topics_changed:
-            raise_epoch(group, changes)
-    assign(group, changes, setting)
-
-
-def assign(group: ConsumerGroup, changes: Changes, setting: Setting) -> None:
-    """Make a new target if the group has moved on, but not too often (KIP-1263)."""
-    if group.epoch <= group.target_epoch:
-        return
-    left = setting.limits.assignment_interval_ms
-    if group.target_timestamp:
-        left -= max(setting.now.wall_ms - group.target_timestamp, 0)
-    if group.target_timestamp and left > 0:
-        group.assign_at = setting.now.monotonic_ms + left
-        group.wake(group.assign_at)
-        return
-    group.assign_at = None
-    changed = targets.update(group, setting.image, setting.limits.assignors, setting.now.wall_ms)
-    changes.new_target(changed)
-
-
-def raise_epoch(group: ConsumerGroup, changes: Changes) -> None:
-    group.epoch += 1
-    changes.group()
-
-
-def step(
-    group: ConsumerGroup,
-    changes: Changes,
-    setting: Setting,
-    member: ConsumerMember,
-    owned: Partitions | None,
-    resubscribed: bool,
-) -> None:
-    ids = subscriptions.ids_of(group, member, setting.image) if resubscribed else None
-    if reconcile.advance(group, member, owned, ids):
-        changes.current(member.id)
-    if member.state is not MemberState.UNREVOKED:
-        member.rebalance_deadline = None
-    elif member.rebalance_deadline is None:
-        timeout = member.rebalance_timeout_ms
-        member.rebalance_deadline = setting.now.monotonic_ms + timeout
-        group.wake(member.rebalance_deadline)
-
-
-def stay(group: ConsumerGroup, member: ConsumerMember, now: Now, session_timeout_ms: int) -> None:
-    member.session_deadline = now.monotonic_ms + session_timeout_ms
-    group.wake(member.session_deadline)
-
-
-def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMember]) -> None:
-    """Remove members; the others are assigned anew when they are next heard of."""
-    for member in members:
-        group.remove(member)
-        changes.gone(member.id)
-    for expression in subscriptions.resolve(group, NoTopics(), 0):
-        changes.regex(expression)
-    group.subscribe()
-    raise_epoch(group, changes)
-
-
-def replace_static(
-    group: ConsumerGroup, changes: Changes, old: ConsumerMember, member_id: str
-) -> ConsumerMember:
-    """A static member is back under another member id: it inherits what the old one had."""
-    target = group.target.get(old.id, {})
-    assigned, revoking = old.assigned, old.revoking
-    group.remove(old)
-    changes.gone(old.id)
-    member = ConsumerMember(
-        member_id,
-        old.instance_id,
-        old.rack_id,
-        old.client_id,
-        old.client_host,
-        old.topic_names,
-        old.topic_regex,
-        old.rebalance_timeout_ms,
-        old.assignor,
-        old.classic,
-        state=old.state,
-        assigned=assigned,
-        revoking=revoking,
-    )
-    group.add(member)
-    group.target[member_id] = target
-    changes.arrived(member_id)
-    return member
-
-
-# ---- one by one ----------------------------------------------------------------------------------
-
-
 def _check_regex(expression: str | None) -> None:
     if expression:
         try:
@@ -226,17 +100,6 @@ def _check_regex(expression: str | None) -> None:
                 ErrorCode.invalid_regular_expression,
                 f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {bad}.",
             ) from None
-
-
-def check_room(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, limits: ConsumerLimits
-) -> None:
-    known = member_id in group.members or instance_id in group.static_ids
-    if not known and len(group.members) >= limits.max_size:
-        raise Refused(
-            ErrorCode.group_max_size_reached,
-            f"The consumer group has reached its maximum capacity of {limits.max_size} members.",
-        )
 
 
 def _member(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember:
@@ -271,25 +134,6 @@ def _new(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember:
     group.add(member)
     changes.arrived(member.id)
     return member
-
-
-def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    holder = group.static_ids.get(instance_id)
-    if holder is None:
-        raise Refused(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
-    if holder != member_id:
-        raise Refused(
-            ErrorCode.fenced_instance_id,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{holder}.",
-        )
-    return group.members[holder]
-
-
-def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
-    return Refused(
-        ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.id}."
-    )
 
 
 def _check_epoch(member: ConsumerMember, beat: Beat) -> None:

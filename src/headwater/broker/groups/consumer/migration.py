@@ -18,8 +18,8 @@ from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.heartbeat import Refused, Setting, stay
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, Held, partitions_of
+from headwater.broker.groups.consumer.steps import Refused, Setting, stay
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Joined, Now, Synced, Turn
 from headwater.broker.groups.image import Image

@@ -1,6 +1,6 @@
 """One member, one step closer to its target assignment: revoke first, then assign.
 
-`heartbeat` and `classic` call `advance` with what the member says it still owns. The steps:
+`steps` calls `advance` with what the member says it still owns. The steps:
 
     STABLE, UNRELEASED ──partitions to let go──▶ UNREVOKED (keeps its epoch until they are gone)
          ▲                                          │ no longer owned by the member

@@ -15,18 +15,7 @@ from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.consumer import classic, migration, timeouts
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.heartbeat import (
-    Beat,
-    Beaten,
-    ConsumerLimits,
-    Refused,
-    Setting,
-    assign,
-    expel,
-    heartbeat,
-    leave,
-    stay,
-)
+from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
 from headwater.broker.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -35,6 +24,14 @@ from headwater.broker.groups.consumer.member import (
     MemberState,
 )
 from headwater.broker.groups.consumer.settling import Settling, Then
+from headwater.broker.groups.consumer.steps import (
+    ConsumerLimits,
+    Refused,
+    Setting,
+    assign,
+    expel,
+    stay,
+)
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Joined, Left, Synced, Turn
 from headwater.broker.groups.joining import JoinRequest

@@ -1,6 +1,6 @@
 """Which topics a group subscribes to, as they are now: by name and by regular expression.
 
-`heartbeat` calls `refresh` whenever a subscription has changed or the catalogue has. Topics are
+`steps` calls `refresh` whenever a subscription has changed or the catalogue has. Topics are
 handed in as an `Image`. A change of the topics that matter raises the group's
 epoch, and the hash that is stored with it tells after a restart that nothing has changed.
 """

@@ -1,6 +1,6 @@
 """The next target assignment of a group.
 
-`heartbeat.assign` calls `update` when the group's epoch is ahead of the target's.
+`steps.assign` calls `update` when the group's epoch is ahead of the target's.
 """
 
 from __future__ import annotations

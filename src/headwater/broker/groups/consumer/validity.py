@@ -8,8 +8,9 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups import records
-from headwater.broker.groups.consumer.heartbeat import Beat, Refused
+from headwater.broker.groups.consumer.heartbeat import Beat
 from headwater.broker.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from headwater.broker.groups.consumer.steps import Refused
 from headwater.broker.groups.core import Settings
 
 
