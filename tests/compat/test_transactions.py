@@ -21,12 +21,12 @@ from headwater.testing.apache_kafka import java_tool
 
 from .cluster import Cluster
 from .confluent import consumer, producer, take
-from .test_java_tools import QUICK_JVM, TOOLS, Tool, tool
+from .test_java_tools import QUICK_JVM, TOOLS, Tool, class_archive, tool
 from .transacting import Transactor
 from .waiting import until
 from .wire import Wire
 
-__all__ = ["tool"]
+__all__ = ["class_archive", "tool"]
 Transactional = Callable[..., Producer]
 STATUS = re.compile(r'"transactionStatus":(\d)')
 
