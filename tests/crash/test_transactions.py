@@ -36,6 +36,7 @@ WORKERS = {
 RESULTS = {"results-hand-0": "hand-0", "results-conf": "conf"}
 
 
+STANDSTILL_S = 60
 SETTINGS = {
     "group.min.session.timeout.ms": 500,
     "group.initial.rebalance.delay.ms": 0,
@@ -104,9 +105,12 @@ def progress(folder: Path) -> int:
 
 
 def wait_for(condition: object, crew: Crew, what: str, ending: bool = False) -> None:
-    deadline = time.monotonic() + 90
+    """Fails when for long nothing was committed any more, however far away the condition is."""
+    deadline, before = time.monotonic() + STANDSTILL_S, -1
     while not condition():  # type: ignore[operator]
         crew.check(ending)
+        if (now := progress(crew.folder)) != before:
+            deadline, before = time.monotonic() + STANDSTILL_S, now
         assert time.monotonic() < deadline, f"waited for {what}; {crew.said()}"
         time.sleep(0.01)
 

@@ -308,7 +308,7 @@ def transform_confluent(worker: Worker) -> None:
     )
     reader.subscribe([ORDERS])
     while True:
-        messages: list[Message] = [m for m in reader.consume(10, 0.1) if not m.error()]
+        messages: list[Message] = [m for m in reader.consume(100, 0.1) if not m.error()]
         if not messages:
             continue
         worker.number += 1
