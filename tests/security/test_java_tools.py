@@ -43,22 +43,40 @@ def tool(ours: Secured, tmp_path):
     return run
 
 
-def test_acls_are_added_listed_and_removed(tool):
-    topic = f"tools-{uuid.uuid4().hex[:8]}"
-    chosen = ("--topic", topic, "--resource-pattern-type", "prefixed")
-    grant = ("--allow-principal", "User:bob", "--operation", "Read", "--allow-host", "10.0.0.1")
-    tool(ACLS, "--add", *grant, *chosen)
-    shown = tool(ACLS, "--list", "--topic", f"{topic}-x", "--resource-pattern-type", "match")
-    assert "principal=User:bob, host=10.0.0.1, operation=READ, permissionType=ALLOW" in shown
+def test_acls_are_added_and_listed(tool):
+    added(tool, f"tools-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.mark.soak
+def test_acls_are_removed(tool):
+    chosen = added(tool, f"tools-{uuid.uuid4().hex[:8]}")
     tool(ACLS, "--remove", "--force", *chosen)
     assert "bob" not in tool(ACLS, "--list", *chosen)
 
 
-def test_users_are_made_described_and_removed(tool):
-    name = f"tools-{uuid.uuid4().hex[:8]}"
-    who = ("--entity-type", "users", "--entity-name", name)
-    made = "SCRAM-SHA-256=[iterations=8192,password=abc]"
-    tool(CONFIGS, "--alter", *who, "--add-config", made)
-    assert "SCRAM-SHA-256=iterations=8192" in tool(CONFIGS, "--describe", *who)
+def added(tool, topic: str) -> tuple[str, ...]:
+    chosen = ("--topic", topic, "--resource-pattern-type", "prefixed")
+    grant = ("--allow-principal", "User:bob", "--operation", "Read", "--allow-host", "10.0.0.1")
+    tool(ACLS, "--add", *grant, *chosen)
+    match = ("--topic", f"{topic}-x", "--resource-pattern-type", "match")
+    shown = tool(ACLS, "--list", *match)
+    assert "principal=User:bob, host=10.0.0.1, operation=READ, permissionType=ALLOW" in shown
+    return chosen
+
+
+def test_users_are_made_and_described(tool):
+    made(tool, f"tools-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.mark.soak
+def test_users_are_removed(tool):
+    who = made(tool, f"tools-{uuid.uuid4().hex[:8]}")
     tool(CONFIGS, "--alter", *who, "--delete-config", "SCRAM-SHA-256")
     assert "iterations" not in tool(CONFIGS, "--describe", *who)
+
+
+def made(tool, name: str) -> tuple[str, ...]:
+    who = ("--entity-type", "users", "--entity-name", name)
+    tool(CONFIGS, "--alter", *who, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=abc]")
+    assert "SCRAM-SHA-256=iterations=8192" in tool(CONFIGS, "--describe", *who)
+    return who
