@@ -136,7 +136,6 @@ async def test_a_start_cut_short_by_the_next_crash_changes_nothing(tmp_path: Pat
         data = following
 
 
-@pytest.mark.xfail(reason="B18: cancelled between the log and its view")
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_client_that_leaves_before_its_change_is_durable_does_not_part_memory_from_the_log(
     data: Path, name: str

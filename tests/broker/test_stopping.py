@@ -73,7 +73,6 @@ def test_those_who_wait_for_something_to_happen_are_answered_at_once(data: Path)
             assert time.monotonic() - begin < 5
 
 
-@pytest.mark.xfail(strict=False, reason="B13: cut where the sockets were full")
 def test_a_large_answer_is_sent_to_its_end(data: Path) -> None:
     with broker_process(data, words=["--durability=os"]) as process, process.wire() as wire:
         create(wire, "t")
@@ -175,7 +174,6 @@ def test_a_start_after_a_kill_scans_and_raises_the_epoch(data: Path) -> None:
         assert [each.leader_epoch for each in read_all(wire, "t")] == [0, 1]
 
 
-@pytest.mark.xfail(reason="B14: its transport is left open")
 def test_a_client_that_does_not_read_keeps_nothing_open_and_nobody_waiting(data: Path) -> None:
     with warnings.catch_warnings(record=True) as left:
         warnings.simplefilter("always")

@@ -130,7 +130,6 @@ def test_a_waiting_consumer_learns_at_once_that_its_topic_is_gone(
         assert time.monotonic() - begin < 5
 
 
-@pytest.mark.xfail(reason="B16: the file is closed under the reader")
 def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(data: Path) -> None:
     """The reader is in another thread, with the file in its hands."""
     disk = HandDisk()
@@ -150,7 +149,6 @@ def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(d
         assert admin.ask("metadata", 12, topics=None).topics == ()
 
 
-@pytest.mark.xfail(reason="B16: the file is closed under the reader")
 def test_deleting_while_a_time_is_looked_for_ends_that_in_order(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as reader, broker.wire() as admin:
@@ -266,7 +264,6 @@ def test_unusual_names_are_topics_like_any_other(data: Path, name: str) -> None:
         assert delete(wire, name) is ErrorCode.none
 
 
-@pytest.mark.xfail(reason="B18: cancelled half-way")
 def test_a_client_that_leaves_while_its_topic_is_made_leaves_a_whole_topic(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as other:
