@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 COMPILED := $(VENV)/.compiled
 ARGS ?=
+# Test files run side by side: much of their time is waiting for servers.
+WORKERS ?= 3
 
 # A shell that forbids bytecode would make every start of the command compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -60,7 +62,7 @@ else
 	for stage in $(STAGES); do \
 		number=$$((number + 1)); \
 		printf '\n── %d/%d  tests/%s  (%d s so far)\n' $$number $(words $(STAGES)) $$stage $$((SECONDS - begin)); \
-		$(BIN)/python -m pytest -q tests/$$stage || { status=$$?; \
+		$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile tests/$$stage || { status=$$?; \
 			printf '\ntests/%s failed: make test ARGS=tests/%s runs it alone\n' $$stage $$stage >&2; exit $$status; }; \
 	done; \
 	printf '\nAll %d stages passed in %d s\n' $(words $(STAGES)) $$((SECONDS - begin))
