@@ -7,6 +7,7 @@ offsets and output are in step. HEADWATER_SEED chooses the same kills again.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -90,6 +91,10 @@ class Crew:
                 assert not ended, f"{name} ended: {self.said()}"
 
     def said(self) -> str:
+        for each in self.running.values():
+            if each.poll() is None:
+                each.send_signal(signal.SIGUSR1)
+        time.sleep(0.5)  # for their stacks to be written; nothing tells when that is done
         texts = [(path.name, path.read_text()) for path in self.folder.glob("*.log")]
         return "\n".join(f"{name}: {text[-1500:]}" for name, text in texts if text)
 

@@ -11,8 +11,10 @@ one fences the older. A journal line is written with one system call, so kill -9
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -343,6 +345,7 @@ KINDS = {
 
 
 def main() -> int:
+    faulthandler.register(signal.SIGUSR1)  # says where it stands, if it stands still
     kind, bootstrap, name, incarnation, folder = sys.argv[1:]
     try:
         KINDS[kind](Worker(bootstrap, name, incarnation, Path(folder)))
