@@ -249,15 +249,19 @@ class Confluent:
         self._call(self.producer.init_transactions)
 
     def _call(self, step: Callable[..., Any], *arguments: Any) -> None:
-        while True:
+        # Killed at certain moments, the broker leaves librdkafka waiting for a coordinator that it
+        # does not ask any more (nothing arrives, nothing is unanswered). A client that stands
+        # still is replaced, as an operator would; the next one fences it.
+        for _ in range(3):
             try:
-                step(*arguments, 30)
+                step(*arguments, 4)
                 return
             except KafkaException as error:
                 if error.args[0].fatal():
                     raise Fenced(str(error)) from error
                 if not error.args[0].retriable():
                     raise
+        raise Fenced("stands still")
 
     def write(self, records: list[tuple[str, bytes, int]], offsets: Any, commit: bool) -> bool:
         """One transaction; whether it was committed."""
