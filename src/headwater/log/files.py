@@ -80,7 +80,7 @@ class RealFile:
     def _held(self) -> _Descriptor:
         descriptor = self._descriptor
         if descriptor is None:
-            raise OSError(errno.EBADF, "the file is closed")
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return descriptor
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
