@@ -5,9 +5,11 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import State
+from headwater.broker.groups.records import read_group_value
+from headwater.broker.groups.snapshot import restored
 from headwater.broker.groups.syncing import Identity
 
-from .room import Room
+from .room import Room, subscription
 
 
 def test_a_static_member_joins_without_asking_for_an_id_first(room: Room) -> None:
@@ -67,6 +69,26 @@ def test_if_the_new_id_cannot_be_stored_the_old_one_stays(room: Room) -> None:
     assert room.group.static_ids == old
     assert room.group.members[old["i1"]].session_timeout_ms == 10_000
     assert room.heartbeat(old["i1"], "i1") is ErrorCode.none
+
+
+def test_a_static_member_that_returns_with_other_topics_is_taken_at_its_word(room: Room) -> None:
+    room.stable_static("i1", protocols=[("range", subscription("old"))])
+    room.hold = True
+    ticket = room.send_join(instance="i1", protocols=[("range", subscription("new"))])
+    assert room.group.subscribed == {"old"}  # the log does not say otherwise yet
+    room.write()
+    assert room.answer(ticket).generation == 1
+    assert room.group.subscribed == {"new"}
+    again = restored("g", read_group_value(room.log[-1]), room.now())
+    assert again.subscribed == {"new"}
+
+
+def test_if_other_topics_cannot_be_stored_the_old_ones_stay(room: Room) -> None:
+    room.stable_static("i1", protocols=[("range", subscription("old"))])
+    room.hold = True
+    room.send_join(instance="i1", protocols=[("range", subscription("new"))])
+    room.fail()
+    assert room.group.subscribed == {"old"}
 
 
 def test_the_older_process_is_fenced(room: Room) -> None:

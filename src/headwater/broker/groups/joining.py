@@ -168,7 +168,11 @@ def _store_takeover(
     before: tuple[Protocols, int, int],
     ticket: Ticket,
 ) -> None:
-    """No rebalance: only the new member id has to be durable before the member hears of it."""
+    """No rebalance: what changed has to be durable before the member hears of its new id.
+
+    It may have come back with another subscription. Kafka protects the offsets of the new topics
+    only from the next generation or restart on; here they count as soon as the log says so.
+    """
 
     def done(turn: Turn, error: ErrorCode) -> None:
         if member.join is not ticket or group.state is not State.STABLE:
@@ -185,6 +189,7 @@ def _store_takeover(
         else:
             # An older client that sees itself as leader would assign anew: name the old id instead.
             answer = group.joined(member.id)._replace(leader=old_leader or "", members=())
+        group.read_subscriptions()
         answer_join(member, turn, answer)
         session_alive(group, member, turn)
 
