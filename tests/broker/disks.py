@@ -18,7 +18,7 @@ from headwater.log.files import File, Files
 from headwater.record.varint import Buffer
 
 Hook = Callable[[Path], None]
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 
 
 class HandDisk(Files):

@@ -56,7 +56,7 @@ class BrokerProcess:
 
     def ended(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def stop(self) -> int:
         self.signal(signal.SIGTERM)
@@ -65,7 +65,7 @@ class BrokerProcess:
     def kill(self) -> None:
         """kill -9: no flush, no farewell."""
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @contextmanager

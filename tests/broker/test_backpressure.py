@@ -97,7 +97,7 @@ def test_producers_that_want_no_answer_meet_it_too(tmp_path: Path) -> None:
         before = process.resident_bytes
         with Highest(process) as highest, process.wire() as wire:
             push(wire, 80, 0, acks=0)
-            until(lambda: end_offset(bystander, "t") == 80, "all of it to be stored", 60)
+            until(lambda: end_offset(bystander, "t") == 80, "all of it to be stored")
         assert highest.bytes - before < QUEUED + 32 * MEGABYTE, "80 MB were sent"
 
 

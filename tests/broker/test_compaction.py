@@ -14,7 +14,7 @@ from tests.broker.bystander import Bystander
 from tests.broker.serving import Serving, create, serving
 from tests.compat.asking import end_offset, fetch, produce
 from tests.compat.batches import NOW_MS, batch, read_batches
-from tests.compat.waiting import until
+from tests.compat.waiting import AT_ONCE_SECONDS, until
 from tests.compat.wire import ErrorCode, Wire
 
 SETTINGS = {"log.cleaner.enable": True, "log.cleaner.backoff.ms": 50}
@@ -50,7 +50,7 @@ def newest(found: list[tuple[int, bytes, bytes | None]]) -> dict[bytes, bytes | 
 
 def until_compacted(broker: Serving, topic: str, at_least: int) -> None:
     log = broker.log(topic)
-    until(lambda: broker.call(lambda: log.cleaned_offset) >= at_least, "compaction", 30)
+    until(lambda: broker.call(lambda: log.cleaned_offset) >= at_least, "compaction")
 
 
 def test_the_newest_of_each_key_stays_while_the_topic_is_written_and_read(data: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_newest_of_each_key_stays_while_the_topic_is_written_and_read(data: 
                 expected[key] = value
             until_compacted(broker, "t", 1000)
             bystander.goes_on()
-            assert bystander.slowest < 2
+            assert bystander.slowest < AT_ONCE_SECONDS
             done.set()
             follower.join()
         found = contents(wire, "t")
@@ -108,7 +108,7 @@ def test_a_deleted_key_is_gone_and_the_others_are_not(data: Path) -> None:
             produce(wire, "t", batch([(b"filler", bytes(900))]))
             return all(key != b"goes" for _, key, _ in contents(wire, "t"))
 
-        until(is_gone, "the tombstone and what it deletes to be gone", 40)
+        until(is_gone, "the tombstone and what it deletes to be gone")
         assert newest(contents(wire, "t"))[b"stays"] == b"19" * 20
         found = b"".join(path.read_bytes() for path in data.glob("t-0/*.log"))
         assert b"secret" not in found, "gone from the disk as well"

@@ -92,7 +92,7 @@ def test_compaction_leaves_nothing_open(data: Path) -> None:
             fetch(wire, "t", number)
         log = broker.log("t")
         base = broker.call(lambda: log.active.base_offset)
-        until(lambda: broker.call(lambda: log.cleaned_offset) >= base, "compaction", 30)
+        until(lambda: broker.call(lambda: log.cleaned_offset) >= base, "compaction")
         _only(data, _is_there(data))
 
 
@@ -120,4 +120,4 @@ def _only(data: Path, allowed: Callable[[str], bool], before: list[str] | None =
             name for name in open_files(data) if not allowed(name) and name not in (before or ())
         ]
 
-    until(lambda: not rest(), "the rest to be closed", 5)
+    until(lambda: not rest(), "the rest to be closed")

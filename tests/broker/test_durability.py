@@ -39,7 +39,7 @@ def has_answer(wire: Wire) -> bool:
     except TimeoutError:
         return False
     finally:
-        wire._socket.settimeout(12)
+        wire._socket.settimeout(60)
 
 
 @pytest.mark.parametrize("acks", [-1, 1])

@@ -146,7 +146,7 @@ def test_the_test_kits_broker_serves_blocking_clients() -> None:
     with headwater.testing.broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("t", b"value")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         options = {"group.id": "g", "auto.offset.reset": "earliest"}
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, **options})
         consumer.subscribe(["t"])
@@ -235,5 +235,5 @@ def test_an_ordinary_life_logs_no_warning(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING), headwater.testing.broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("t", b"value")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
     assert not [record.getMessage() for record in caplog.records]

@@ -50,7 +50,7 @@ def write(bootstrap: str, topic: str, codec: str) -> None:
         value = SECRET if number % 40 == 17 else b"value %d" % number
         producer.produce(topic, key=key, value=value, on_delivery=_must_succeed)
         if number % 200 == 199:
-            assert producer.flush(30) == 0
+            assert producer.flush(60) == 0
 
 
 def _must_succeed(error: object, _: object) -> None:

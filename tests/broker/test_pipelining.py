@@ -13,7 +13,7 @@ from tests.broker.processes import broker_process
 from tests.broker.serving import Serving, create
 from tests.compat.asking import end_offset, fetch_request, produce, produce_request
 from tests.compat.batches import batch, read_batches
-from tests.compat.waiting import until
+from tests.compat.waiting import AT_ONCE_SECONDS, LONG_MS, until
 from tests.compat.wire import ErrorCode, Wire
 
 MEGABYTE = 1024**2
@@ -132,7 +132,7 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_slows_nobody(tmp_pat
                 deaf.send("fetch", 12, **wanted)
             bystander.goes_on(100)
             assert process.resident_bytes - before < 48 * MEGABYTE, "one answer of 16 MB, not 300"
-            assert bystander.slowest < 1.0
+            assert bystander.slowest < AT_ONCE_SECONDS
             for _ in range(2):
                 assert len(deaf.receive()[1].responses[0].partitions[0].records) > 15 * MEGABYTE
 
@@ -155,7 +155,7 @@ def test_many_waiting_consumers_are_all_woken(shared: Serving, topic: str) -> No
     shared.create(topic)
     wires = [Wire(shared.bootstrap) for _ in range(20)]
     for each in wires:
-        each.send("fetch", 12, **fetch_request(topic, max_wait=20_000))
+        each.send("fetch", 12, **fetch_request(topic, max_wait=LONG_MS))
     waiting = shared.broker.sessions.waiting
     until(lambda: shared.call(lambda: len(waiting) == 20), "all of them to wait")
     begin = time.monotonic()
@@ -164,4 +164,4 @@ def test_many_waiting_consumers_are_all_woken(shared: Serving, topic: str) -> No
     for each in wires:
         assert each.receive()[1].responses[0].partitions[0].records
         each.close()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < AT_ONCE_SECONDS

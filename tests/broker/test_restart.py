@@ -288,7 +288,7 @@ def test_a_group_goes_on_where_it_was(tmp_path: Path, how: str) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for value in values:
             producer.produce("t", value)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
     for _ in range(3):
         with lives.next() as broker:
             options = {

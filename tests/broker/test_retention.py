@@ -186,7 +186,7 @@ def test_a_read_under_way_is_finished_with_what_it_began(data: Path) -> None:
             until(lambda: 0 not in segments(broker, "t"), "the file to be gone")
             held.release()
             found = reader.receive()[1].responses[0].partitions[0]
-            retained.result(10)
+            retained.result(60)
         assert found.error_code in (ErrorCode.none, ErrorCode.offset_out_of_range)
         if found.error_code is ErrorCode.none:
             assert read_batches(found.records)[0].base_offset == 0

@@ -17,7 +17,7 @@ from tests.broker.processes import broker_process
 from tests.broker.serving import create, serving
 from tests.compat.asking import Member, fetch_request, produce, produce_request, read_all
 from tests.compat.batches import batch, read_batches
-from tests.compat.waiting import until
+from tests.compat.waiting import AT_ONCE_SECONDS, LONG_MS, until
 from tests.compat.wire import ConnectionClosed, ErrorCode, Wire
 
 SLOW = ("-m", "tests.broker.slow_disk", "0.5")
@@ -54,13 +54,13 @@ def test_requests_that_wait_for_the_disk_are_answered_before_it_ends(data: Path)
 def test_those_who_wait_for_something_to_happen_are_answered_at_once(data: Path) -> None:
     with broker_process(data) as process, process.wire() as reader, process.wire() as member:
         create(reader, "t")
-        reader.send("fetch", 12, **fetch_request("t", max_wait=60_000))
-        first = Member(member, "g", rebalance_timeout=60_000, session_timeout=30_000)
+        reader.send("fetch", 12, **fetch_request("t", max_wait=LONG_MS))
+        first = Member(member, "g", rebalance_timeout=LONG_MS, session_timeout=60_000)
         assert first.join().error_code is ErrorCode.none
         first.send_sync({})
         assert member.receive()[1].error_code is ErrorCode.none
         with process.wire() as other:
-            second = Member(other, "g", rebalance_timeout=60_000, session_timeout=30_000)
+            second = Member(other, "g", rebalance_timeout=LONG_MS, session_timeout=60_000)
             second.send_join()
             second.receive_join()  # its member id
             second.send_join()  # waits until the first comes back
@@ -70,7 +70,7 @@ def test_those_who_wait_for_something_to_happen_are_answered_at_once(data: Path)
             assert not (reader.receive()[1].responses[0].partitions[0].records or b"")
             assert other.receive()[1].error_code is not ErrorCode.none
             assert process.ended() == 0
-            assert time.monotonic() - begin < 5
+            assert time.monotonic() - begin < AT_ONCE_SECONDS
 
 
 def test_a_large_answer_is_sent_to_its_end(data: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_client_that_does_not_read_keeps_nothing_open_and_nobody_waiting(data:
                 deaf.send("fetch", 12, **fetch_request("t", partition_max_bytes=30_000_000))
                 wire.ask("metadata", 12, topics=[])
             begin = time.monotonic()
-        assert time.monotonic() - begin < 6
+        assert time.monotonic() - begin < AT_ONCE_SECONDS
         deaf.close()
         del broker
         gc.collect()

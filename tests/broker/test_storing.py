@@ -48,7 +48,7 @@ def test_every_codec_is_turned_into_the_topics_and_read_back(shared: Serving, se
         for number, value in enumerate(VALUES):
             headers = [("n", b"%d" % number)]
             producer.produce(f"{sent}-to-{wanted}", value, b"k%d" % number, headers=headers)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     for wanted in TOPIC_TYPES:
         topic = f"{sent}-to-{wanted}"
         stored = CODECS[sent] if wanted == "producer" else CODECS.get(wanted, 0)

@@ -31,7 +31,7 @@ class Running:
     def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal; the exit code, and what else was printed."""
         self._process.send_signal(number)
-        out, err = self._process.communicate(timeout=30)
+        out, err = self._process.communicate(timeout=60)
         return self._process.returncode, out + err
 
 
@@ -76,7 +76,7 @@ def test_clients_are_told_the_advertised_address(headwater, tmp_path: Path):
     words = ["--listen", f"127.0.0.1:{port}", "--advertise", f"localhost:{port}"]
     with running(*words, folder=tmp_path) as broker:
         admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-        hosts = {(b.host, b.port) for b in admin.list_topics(timeout=10).brokers.values()}
+        hosts = {(b.host, b.port) for b in admin.list_topics(timeout=60).brokers.values()}
         assert hosts == {("localhost", port)}
         assert broker.end(signal.SIGTERM)[0] == 0
 

@@ -37,7 +37,7 @@ def settle(
 ) -> list[bytes]:
     """Let a worker take so many records, as `judge` says; their values."""
     taken: list[bytes] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     worker = ShareConsumer(
         {
             "bootstrap.servers": bootstrap,
@@ -60,16 +60,16 @@ def settle(
 def rejected(bootstrap: str, topic: str, group: str, *values: str) -> None:
     """Dead letters with these values."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     earliest = ConfigEntry(
         "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
     )
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[earliest])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in values:
         producer.produce(topic, value, key="k", headers={"trace": "9"})
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     settle(bootstrap, topic, group, len(values), lambda message: AcknowledgeType.REJECT)
 
 
@@ -123,7 +123,7 @@ def test_dead_letters_may_go_elsewhere_with_their_own_headers(deadletters, boots
             )
         ],
     )
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
     settle(bootstrap, "returns", "clerks", 1, look)
     assert seen == [(b"k", b"lost", [("trace", b"9")])]
 

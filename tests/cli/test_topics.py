@@ -30,7 +30,7 @@ def test_a_topic_is_created_listed_described_and_deleted(topics, bootstrap):
     assert topics("create", "life", "--partitions", "2").out == "Created topic life\n"
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce("life", value=b"one", partition=1)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
     listed = {row["topic"]: row for row in topics("list", "--json").json()}
     assert listed["life"] == {"topic": "life", "partitions": 2, "offsets": 1}

@@ -135,8 +135,8 @@ class Member:
         self.member_id = ""
         self.generation = -1
         self.options: dict[str, Any] = {
-            "session_timeout": 6000,
-            "rebalance_timeout": 6000,
+            "session_timeout": 30_000,
+            "rebalance_timeout": 30_000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription()}],
             **join,
@@ -223,7 +223,7 @@ class Member:
         answer = self.wire.ask("offset_commit", version, **{**values, **changes})
         return answer.topics[0].partitions[0].error_code
 
-    def until_heartbeat(self, wanted: ErrorCode, timeout: float = 15.0) -> None:
+    def until_heartbeat(self, wanted: ErrorCode, timeout: float = 60.0) -> None:
         until(lambda: self.heartbeat() is wanted, f"heartbeat to answer {wanted!r}", timeout)
 
 

@@ -140,7 +140,7 @@ def headwater_process(
         )
     try:
         try:
-            until(lambda: _answers(process, port), "headwater to answer", timeout=30)
+            until(lambda: _answers(process, port), "headwater to answer")
         except Exception as unanswered:
             said = log.read_text()[-3000:]
             unanswered.add_note(f"exit code {process.poll()}; headwater said:\n{said}")
@@ -150,7 +150,7 @@ def headwater_process(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

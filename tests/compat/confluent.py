@@ -14,7 +14,7 @@ from .cluster import Cluster
 
 QUICK = {
     "broker.address.family": "v4",
-    "socket.timeout.ms": 10_000,
+    "socket.timeout.ms": 60_000,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.interval.ms": 500,
@@ -28,7 +28,7 @@ def dotted(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def producer(cluster: Cluster, **options: Any) -> Producer:
-    settings = {"linger.ms": 2, "message.timeout.ms": 10_000, "retry.backoff.ms": 20}
+    settings = {"linger.ms": 2, "message.timeout.ms": 60_000, "retry.backoff.ms": 20}
     return Producer(
         {"bootstrap.servers": cluster.bootstrap, **QUICK, **settings, **dotted(options)}
     )
@@ -78,13 +78,13 @@ def send(made: Producer, topic: str, values: Iterable[Any], **options: Any) -> l
             except BufferError:
                 made.poll(0.05)
         made.poll(0)
-    assert made.flush(20) == 0
+    assert made.flush(60) == 0
     if failed:
         raise KafkaException(failed[0])
     return done
 
 
-def take(made: Consumer, count: int, timeout: float = 15.0) -> list[Message]:
+def take(made: Consumer, count: int, timeout: float = 60.0) -> list[Message]:
     """Exactly that many messages; an error or a deadline is a failure."""
     found: list[Message] = []
     deadline = time.monotonic() + timeout
@@ -97,7 +97,7 @@ def take(made: Consumer, count: int, timeout: float = 15.0) -> list[Message]:
     return found
 
 
-def take_error(made: Consumer, timeout: float = 15.0) -> KafkaError:
+def take_error(made: Consumer, timeout: float = 60.0) -> KafkaError:
     """The next error that the consumer reports."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -108,7 +108,7 @@ def take_error(made: Consumer, timeout: float = 15.0) -> KafkaError:
 
 
 def poll_until(
-    consumers: Iterable[Consumer], condition: Callable[[], Any], what: str, timeout: float = 20.0
+    consumers: Iterable[Consumer], condition: Callable[[], Any], what: str, timeout: float = 60.0
 ) -> list[Message]:
     """Poll all of them in turn until the condition holds; returns what they read."""
     found = []

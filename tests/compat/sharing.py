@@ -125,7 +125,7 @@ class Sharer:
         assert answer.error_code is ErrorCode.none, answer
         return ErrorCode(answer.responses[0].partitions[0].error_code)
 
-    def take(self, timeout: float = 15.0, **options: Any) -> list[tuple[int, int, int]]:
+    def take(self, timeout: float = 60.0, **options: Any) -> list[tuple[int, int, int]]:
         """Fetch until something is acquired: (first, last, delivery count) of each range."""
 
         def got() -> list[tuple[int, int, int]]:

@@ -36,7 +36,7 @@ async def producer(cluster: Cluster) -> AsyncIterator[Producers]:
     async with AsyncExitStack() as stack:
 
         async def make(**options: Any) -> AIOKafkaProducer:
-            settings = {"linger_ms": 2, "request_timeout_ms": 10_000, "retry_backoff_ms": 20}
+            settings = {"linger_ms": 2, "request_timeout_ms": 60_000, "retry_backoff_ms": 20}
             made = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, **settings | options)
             await made.start()
             stack.push_async_callback(made.stop)
@@ -74,7 +74,7 @@ async def write(made: AIOKafkaProducer, topic: str, count: int, **options: Any) 
     return list(await asyncio.wait_for(asyncio.gather(*futures), 15))
 
 
-async def take(made: AIOKafkaConsumer, count: int, timeout: float = 15.0) -> list[Any]:
+async def take(made: AIOKafkaConsumer, count: int, timeout: float = 60.0) -> list[Any]:
     async def collect() -> list[Any]:
         found: list[Any] = []
         while len(found) < count:
@@ -85,7 +85,7 @@ async def take(made: AIOKafkaConsumer, count: int, timeout: float = 15.0) -> lis
     return await asyncio.wait_for(collect(), timeout)
 
 
-async def eventually(condition: Callable[[], Any], timeout: float = 15.0) -> None:
+async def eventually(condition: Callable[[], Any], timeout: float = 60.0) -> None:
     async with asyncio.timeout(timeout):
         while not condition():
             await asyncio.sleep(0.02)

@@ -28,13 +28,13 @@ def client(cluster: Cluster) -> AdminClient:
 
 def create(client: AdminClient, *topics: NewTopic, **options: Any) -> dict[str, Any]:
     """Name → None, or the error's code."""
-    results = client.create_topics(list(topics), operation_timeout=10, **options)
+    results = client.create_topics(list(topics), operation_timeout=60, **options)
     return {name: outcome(future) for name, future in results.items()}
 
 
 def outcome(future: Any) -> Any:
     try:
-        return future.result(10)
+        return future.result(60)
     except KafkaException as error:
         return error.args[0].code()
 
@@ -47,14 +47,14 @@ def test_create_and_delete(client: AdminClient, new_name: Callable[[], str]) -> 
     }
     topics = until(lambda: listed(client, first, second), "both topics")
     assert len(topics[first].partitions) == 3
-    for name, future in client.delete_topics([first], operation_timeout=10).items():
-        assert (name, future.result(10)) == (first, None)
-    until(lambda: first not in client.list_topics(timeout=5).topics, "the deletion")
-    assert second in client.list_topics(timeout=5).topics
+    for name, future in client.delete_topics([first], operation_timeout=60).items():
+        assert (name, future.result(60)) == (first, None)
+    until(lambda: first not in client.list_topics(timeout=60).topics, "the deletion")
+    assert second in client.list_topics(timeout=60).topics
 
 
 def listed(client: AdminClient, *names: str) -> Any:
-    topics = client.list_topics(timeout=5).topics
+    topics = client.list_topics(timeout=60).topics
     return topics if set(names) <= set(topics) else None
 
 
@@ -87,7 +87,7 @@ def test_topics_that_cannot_be_are_refused(
         return
     client = admin(cluster)
     assert create(client, NewTopic(**values)) == {values["topic"]: code}
-    assert values["topic"] not in client.list_topics(timeout=5).topics
+    assert values["topic"] not in client.list_topics(timeout=60).topics
 
 
 def test_a_topic_that_exists_is_not_made_again(
@@ -111,7 +111,7 @@ def test_validate_only_makes_nothing(client: AdminClient, topic: str) -> None:
     assert create(client, NewTopic(topic, 0, 1), validate_only=True) == {
         topic: KafkaError.INVALID_PARTITIONS
     }
-    assert topic not in client.list_topics(timeout=5).topics
+    assert topic not in client.list_topics(timeout=60).topics
 
 
 def test_deleting_an_unknown_topic_is_an_error(client: AdminClient, topic: str) -> None:
@@ -124,8 +124,8 @@ def test_a_topic_created_again_is_empty(
 ) -> None:
     cluster.create_topic(topic)
     send(producer(cluster), topic, [b"old"] * 5)
-    client.delete_topics([topic])[topic].result(10)
-    until(lambda: topic not in client.list_topics(timeout=5).topics, "the deletion")
+    client.delete_topics([topic])[topic].result(60)
+    until(lambda: topic not in client.list_topics(timeout=60).topics, "the deletion")
     cluster.create_topic(topic)
     (done,) = send(producer(cluster), topic, [b"new"])
     assert done.offset() == 0
@@ -157,12 +157,12 @@ def test_partitions_of_an_unknown_topic_cannot_be_added(client: AdminClient, top
 
 
 def test_describe_cluster(cluster: Cluster, client: AdminClient) -> None:
-    found = client.describe_cluster(request_timeout=10).result()
+    found = client.describe_cluster(request_timeout=60).result()
     assert [f"{each.host}:{each.port}" for each in found.nodes] == [cluster.bootstrap]
     assert found.controller.id == found.nodes[0].id
-    assert found.cluster_id == client.list_topics(timeout=5).cluster_id
+    assert found.cluster_id == client.list_topics(timeout=60).cluster_id
     detailed = client.describe_cluster(
-        include_authorized_operations=True, request_timeout=10
+        include_authorized_operations=True, request_timeout=60
     ).result()
     assert detailed.authorized_operations
 
@@ -173,7 +173,7 @@ def test_describe_topics(cluster: Cluster, client: AdminClient, topic: str) -> N
     futures = client.describe_topics(
         TopicCollection([topic, missing]), include_authorized_operations=True
     )
-    found = futures[topic].result(10)
+    found = futures[topic].result(60)
     assert (found.name, found.is_internal, len(found.partitions)) == (topic, False, 3)
     node = found.partitions[0].leader.id
     assert [each.id for each in found.partitions] == [0, 1, 2]
@@ -189,11 +189,11 @@ def test_list_offsets(cluster: Cluster, client: AdminClient, topic: str) -> None
     start = int(time.time() * 1000) - 60_000
     for each, when in enumerate((0, 30, 10)):
         writer.produce(topic, b"%d" % each, timestamp=start + when)
-    writer.flush(10)
+    writer.flush(60)
 
     def at(spec: Any, **options: Any) -> tuple[int, int]:
         futures = client.list_offsets({TopicPartition(topic, 0): spec}, **options)
-        result = next(iter(futures.values())).result(10)
+        result = next(iter(futures.values())).result(60)
         return result.offset, result.timestamp
 
     assert at(OffsetSpec.earliest())[0] == 0

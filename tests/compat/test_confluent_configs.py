@@ -32,7 +32,7 @@ def made(cluster: Cluster, topic: str) -> str:
 
 def describe(client: AdminClient, kind: ResourceType, name: str) -> dict[str, Any]:
     (future,) = client.describe_configs([ConfigResource(kind, name)]).values()
-    return future.result(10)
+    return future.result(60)
 
 
 def change(client: AdminClient, topic: str, *entries: tuple[str, Any, Any], **options: Any) -> Any:
@@ -44,7 +44,7 @@ def change(client: AdminClient, topic: str, *entries: tuple[str, Any, Any], **op
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
     (future,) = client.incremental_alter_configs([resource], **options).values()
     try:
-        return future.result(10)
+        return future.result(60)
     except KafkaException as error:
         return error.args[0].code()
 
@@ -93,7 +93,7 @@ def test_what_was_set_and_what_is_default(client: AdminClient, made: str) -> Non
 
 
 def test_a_brokers_configs(client: AdminClient) -> None:
-    node = client.describe_cluster().result(10).nodes[0].id
+    node = client.describe_cluster().result(60).nodes[0].id
     configs = describe(client, ResourceType.BROKER, str(node))
     expected = {
         "num.partitions": "2",
@@ -166,19 +166,19 @@ def test_the_older_alter_replaces_everything(client: AdminClient, made: str) -> 
     resource = ConfigResource(ResourceType.TOPIC, made, set_config={"segment.ms": "55555"})
     with pytest.warns(DeprecationWarning, match="alter_configs"):
         (future,) = client.alter_configs([resource]).values()
-    assert future.result(10) is None
+    assert future.result(60) is None
     until(lambda: value_of(client, made, "segment.ms") == "55555", "the change")
     assert value_of(client, made, "retention.ms") == "604800000"
 
 
 def test_a_brokers_dynamic_config_can_be_set_and_taken_back(client: AdminClient) -> None:
-    node = str(client.describe_cluster().result(10).nodes[0].id)
+    node = str(client.describe_cluster().result(60).nodes[0].id)
 
     def alter(operation: Any, value: str) -> None:
         entry = ConfigEntry("log.cleaner.threads", value, incremental_operation=operation)
         resource = ConfigResource(ResourceType.BROKER, node, incremental_configs=[entry])
         (future,) = client.incremental_alter_configs([resource]).values()
-        assert future.result(10) is None
+        assert future.result(60) is None
 
     def now() -> Any:
         return describe(client, ResourceType.BROKER, node)["log.cleaner.threads"]
@@ -191,10 +191,10 @@ def test_a_brokers_dynamic_config_can_be_set_and_taken_back(client: AdminClient)
 
 
 def test_a_brokers_read_only_config_cannot_be_changed(client: AdminClient) -> None:
-    node = str(client.describe_cluster().result(10).nodes[0].id)
+    node = str(client.describe_cluster().result(60).nodes[0].id)
     entry = ConfigEntry("num.partitions", "5", incremental_operation=SET)
     resource = ConfigResource(ResourceType.BROKER, node, incremental_configs=[entry])
     (future,) = client.incremental_alter_configs([resource]).values()
     with pytest.raises(KafkaException) as raised:
-        future.result(10)
+        future.result(60)
     assert raised.value.args[0].code() == KafkaError.INVALID_REQUEST

@@ -97,7 +97,7 @@ def test_a_killed_members_partitions_go_to_the_others(
         other = member(cluster, group, topic)
         poll_until([other], lambda: len(parts(other)) == 2, "half of the partitions")
         os.kill(killed.pid, signal.SIGKILL)
-        poll_until([other], lambda: len(parts(other)) == 4, "all partitions", 30)
+        poll_until([other], lambda: len(parts(other)) == 4, "all partitions")
         other.close()
     finally:
         killed.kill()
@@ -147,7 +147,7 @@ def test_topics_by_regular_expression(cluster: Cluster, topic: str, group: str) 
     if cluster.target == "headwater" or SOAK:  # Apache Kafka looks every ten seconds at most
         cluster.create_topic(f"{topic}-c", 1)
         with_new = {*wanted, (f"{topic}-c", 0)}
-        poll_until([reader], lambda: parts(reader) == with_new, "the new topic", 40)
+        poll_until([reader], lambda: parts(reader) == with_new, "the new topic")
     reader.close()
 
 
@@ -202,7 +202,7 @@ def test_a_group_is_upgraded_and_downgraded_by_rolling_its_members(
     def roll(index: int, new: Consumer, what: str) -> None:
         members[index].close()
         members[index] = new
-        poll_until(members, shared(members, 4), what, 30)
+        poll_until(members, shared(members, 4), what)
         for partition in range(4):
             send(made, topic, [f"{what} {partition}".encode()], partition=partition)
 

@@ -47,7 +47,7 @@ def live_group(cluster: Cluster, topic: str, group: str) -> Iterator[Consumer]:
 
 def outcome(future: Any) -> Any:
     try:
-        return future.result(10)
+        return future.result(60)
     except KafkaException as error:
         return error.args[0].code()
 
@@ -55,7 +55,7 @@ def outcome(future: Any) -> Any:
 def offsets_of(client: AdminClient, group: str, *wanted: TopicPartition) -> dict[int, int]:
     asked = ConsumerGroupTopicPartitions(group, list(wanted) or None)
     (future,) = client.list_consumer_group_offsets([asked], require_stable=True).values()
-    return {each.partition: each.offset for each in future.result(10).topic_partitions}
+    return {each.partition: each.offset for each in future.result(60).topic_partitions}
 
 
 def test_groups_are_listed_with_their_state(
@@ -64,12 +64,12 @@ def test_groups_are_listed_with_their_state(
     idle = f"{group}-idle"
     with consumer(cluster, idle) as reader:
         reader.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
-    found = client.list_consumer_groups(request_timeout=10).result()
+    found = client.list_consumer_groups(request_timeout=60).result()
     states = {each.group_id: each.state for each in found.valid}
     assert states[group] is ConsumerGroupState.STABLE
     assert states[idle] is ConsumerGroupState.EMPTY
     assert found.errors == []
-    empty = client.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(10)
+    empty = client.list_consumer_groups(states={ConsumerGroupState.EMPTY}).result(60)
     names = {each.group_id for each in empty.valid}
     assert idle in names
     assert group not in names
@@ -78,7 +78,7 @@ def test_groups_are_listed_with_their_state(
 def test_a_live_group_is_described(
     client: AdminClient, cluster: Cluster, live_group: Consumer, topic: str, group: str
 ) -> None:
-    found = client.describe_consumer_groups([group])[group].result(10)
+    found = client.describe_consumer_groups([group])[group].result(60)
     assert (found.group_id, found.state) == (group, ConsumerGroupState.STABLE)
     assert found.partition_assignor == "range"
     assert f"{found.coordinator.host}:{found.coordinator.port}" == cluster.bootstrap
@@ -90,7 +90,7 @@ def test_a_live_group_is_described(
 
 
 def test_an_empty_group_is_described(client: AdminClient, empty_group: str) -> None:
-    found = client.describe_consumer_groups([empty_group])[empty_group].result(10)
+    found = client.describe_consumer_groups([empty_group])[empty_group].result(60)
     assert (found.state, found.members) == (ConsumerGroupState.EMPTY, [])
 
 
@@ -102,7 +102,7 @@ def test_offsets_are_listed(client: AdminClient, empty_group: str, topic: str) -
 def test_offsets_are_altered(client: AdminClient, empty_group: str, topic: str) -> None:
     asked = ConsumerGroupTopicPartitions(empty_group, [TopicPartition(topic, 0, 2)])
     (future,) = client.alter_consumer_group_offsets([asked]).values()
-    assert future.result(10).topic_partitions[0].error is None
+    assert future.result(60).topic_partitions[0].error is None
     assert offsets_of(client, empty_group) == {0: 2, 1: 7}
 
 

@@ -60,7 +60,7 @@ def test_null_and_empty_are_not_the_same(cluster: Cluster, topic: str, group: st
     pairs = [(None, None), (None, b""), (b"", None), (b"", b""), (b"k", b"v")]
     for key, value in pairs:
         writer.produce(topic, value, key)
-    writer.flush(10)
+    writer.flush(60)
     with consumer(cluster, group) as reader:
         reader.subscribe([topic])
         assert [(each.key(), each.value()) for each in take(reader, 5)] == pairs
@@ -130,7 +130,7 @@ def test_one_key_stays_in_one_partition_in_order(cluster: Cluster, topic: str, g
     writer = producer(cluster)
     for each in range(400):
         writer.produce(topic, b"%d" % each, b"key-%d" % (each % 20))
-    writer.flush(10)
+    writer.flush(60)
     with consumer(cluster, group) as reader:
         reader.subscribe([topic])
         messages = take(reader, 400)
@@ -192,7 +192,7 @@ def test_an_idempotent_producer_writes_to_many_partitions(
         for partition in range(4):
             writer.produce(topic, b"%d" % round_, partition=partition)
         writer.poll(0)
-    assert writer.flush(15) == 0
+    assert writer.flush(60) == 0
     with consumer(cluster, group) as reader:
         reader.subscribe([topic])
         per_partition: dict[int, list[int]] = {}

@@ -18,7 +18,7 @@ from .wire import ErrorCode
 
 def stop(process: Any, how: signal.Signals) -> None:
     process.send_signal(how)
-    assert process.wait(15) in (0, -signal.SIGKILL)
+    assert process.wait(60) in (0, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -34,7 +34,7 @@ def test_everything_acknowledged_is_there_after_a_restart(
             producer(cluster, compression_type="zstd"), topic, [b"%d" % each for each in range(500)]
         )
         client = admin(cluster)
-        cluster_id = client.list_topics(timeout=5).cluster_id
+        cluster_id = client.list_topics(timeout=60).cluster_id
         with consumer(cluster, group) as reader:
             reader.subscribe([topic])
             take(reader, 500)
@@ -58,11 +58,11 @@ def test_everything_acknowledged_is_there_after_a_restart(
         cluster = Cluster("headwater", bootstrap)
         assert cluster.topic_id(topic) == before
         client = admin(cluster)
-        listed = client.list_topics(timeout=5)
+        listed = client.list_topics(timeout=60)
         assert listed.cluster_id == cluster_id
         assert gone not in listed.topics
         with consumer(cluster, group) as reader:
-            (found,) = reader.committed([TopicPartition(topic, 0)], 5)
+            (found,) = reader.committed([TopicPartition(topic, 0)], 60)
             assert (found.offset, found.metadata) == (3, "note")
             reader.assign([TopicPartition(topic, each, 0) for each in (0, 1)])
             values = sorted(int(each.value()) for each in take(reader, 500))

@@ -20,7 +20,7 @@ def test_the_console_consumer_reads_by_pattern_with_the_newer_protocol(
     for partition in range(2):
         send(made, topic, [f"{partition} {n}".encode() for n in range(25)], partition=partition)
     console = f"{TOOLS}.consumer.ConsoleConsumer"
-    common = ("--group", group, "--from-beginning", "--timeout-ms", "15000", *NEWER)
+    common = ("--group", group, "--from-beginning", "--timeout-ms", "60000", *NEWER)
     printed = tool(console, "--include", f"{topic}.*", "--max-messages", "50", *common)
     lines = [line for line in printed.splitlines() if line[:2] in ("0 ", "1 ")]
     assert sorted(lines) == sorted(f"{p} {n}" for p in range(2) for n in range(25))

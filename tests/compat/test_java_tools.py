@@ -113,7 +113,7 @@ def test_console_producer_and_consumer(
         f"{TOOLS}.consumer.ConsoleConsumer",
         *("--topic", topic, "--group", group, "--from-beginning", "--max-messages", "50"),
         *("--property", "print.key=true", "--property", "key.separator=:"),
-        *("--property", "print.offset=true", "--timeout-ms", "15000"),
+        *("--property", "print.offset=true", "--timeout-ms", "60000"),
     )
     rows = [line for line in printed.splitlines() if line.startswith("Offset:")]
     assert rows == [f"Offset:{each}:k{each}:line {each}" for each in range(50)]
@@ -129,7 +129,7 @@ def test_performance_tools(cluster: Cluster, tool: Tool, topic: str) -> None:
     assert "20000 records sent" in produced
     consumed = tool(
         f"{TOOLS}.ConsumerPerformance",
-        *("--topic", topic, "--num-records", "20000", "--timeout", "15000"),
+        *("--topic", topic, "--num-records", "20000", "--timeout", "60000"),
     )
     counted = consumed.splitlines()[-1].split(", ")
     assert int(counted[4]) == 20_000

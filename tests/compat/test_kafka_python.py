@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -40,10 +41,10 @@ def producer(cluster: Cluster) -> Iterator[Callable[..., KafkaProducer]]:
     with ExitStack() as stack:
 
         def make(**options: Any) -> KafkaProducer:
-            settings = {"linger_ms": 2, "max_block_ms": 8000, "delivery_timeout_ms": 15_000}
-            settings |= {"request_timeout_ms": 8000, **options}
+            settings = {"linger_ms": 2, "max_block_ms": 60_000}
+            settings |= {"request_timeout_ms": 30_000, "delivery_timeout_ms": 60_000, **options}
             made = KafkaProducer(bootstrap_servers=cluster.bootstrap, **settings)
-            stack.callback(made.close, timeout=5)
+            stack.callback(made.close, timeout=30)
             return made
 
         yield make
@@ -82,12 +83,12 @@ Consumers = Callable[..., KafkaConsumer]
 
 def write(made: KafkaProducer, topic: str, count: int, **options: Any) -> None:
     futures = [made.send(topic, b"%d" % each, **options) for each in range(count)]
-    made.flush(15)
+    made.flush(60)
     for each in futures:
-        each.get(5)
+        each.get(60)
 
 
-def take(made: KafkaConsumer, count: int, timeout: float = 15.0) -> list[Any]:
+def take(made: KafkaConsumer, count: int, timeout: float = 60.0) -> list[Any]:
     found: list[Any] = []
     deadline = time.monotonic() + timeout
     while len(found) < count:
@@ -98,13 +99,19 @@ def take(made: KafkaConsumer, count: int, timeout: float = 15.0) -> list[Any]:
 
 
 def poll_until(
-    consumers: list[KafkaConsumer], condition: Callable[[], Any], timeout: float = 20.0
+    consumers: list[KafkaConsumer], condition: Callable[[], Any], timeout: float = 60.0
 ) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, [each.assignment() for each in consumers]
-        for each in consumers:
-            each.poll(200)  # shorter, and kafka-python abandons joins that were about to succeed
+    """Poll all of them, each in a thread as in an application of its own.
+
+    A poll that ends before the join is through makes kafka-python join anew: on a slow machine they
+    would do so for ever, hence longer and longer ones.
+    """
+    deadline, poll_ms = time.monotonic() + timeout, 200.0
+    with ThreadPoolExecutor(len(consumers)) as threads:
+        while not condition():
+            assert time.monotonic() < deadline, [each.assignment() for each in consumers]
+            list(threads.map(KafkaConsumer.poll, consumers, [int(poll_ms)] * len(consumers)))
+            poll_ms = min(poll_ms * 1.2, 5000)
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
@@ -180,7 +187,7 @@ def test_ten_thousand_records_of_an_idempotent_producer(
     made = producer(enable_idempotence=True, linger_ms=10)
     for each in range(10_000):
         made.send(topic, b"%d" % each, key=b"%d" % (each % 7))
-    made.flush(20)
+    made.flush(60)
     records = take(consumer(topic), 10_000, timeout=30)
     assert sorted(int(each.value) for each in records) == list(range(10_000))
     for key in {each.key for each in records}:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    made = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, request_timeout_ms=10_000)
+    made = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, request_timeout_ms=60_000)
     yield made
     made.close()
 

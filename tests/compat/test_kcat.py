@@ -30,7 +30,7 @@ def kcat(cluster: Cluster) -> Kcat:
         if "-P" in arguments:
             quick = quick[:2]
         command = [program, "-b", cluster.bootstrap, *quick, *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=100)
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + (done.stderr if fails else "")
 
@@ -90,7 +90,7 @@ def test_reading_between_two_times(cluster: Cluster, kcat: Kcat, topic: str) -> 
     writer = producer(cluster)
     for each in range(10):
         writer.produce(topic, b"%d" % each, timestamp=start + each * 1000)
-    writer.flush(10)
+    writer.flush(60)
     times = [f"s@{start + 2500}", f"e@{start + 6500}"]
     found = kcat("-C", "-t", topic, "-e", "-q", "-o", times[0], "-o", times[1]).split()
     assert found == ["3", "4", "5", "6"]

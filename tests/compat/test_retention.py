@@ -76,7 +76,7 @@ def latest_by_key(
     found: dict[bytes, list[tuple[int, object]]] = {}
     with consumer(cluster, group) as reader:
         here = TopicPartition(topic, 0, 0)
-        _, end = reader.get_watermark_offsets(here, 5)
+        _, end = reader.get_watermark_offsets(here, 60)
         reader.assign([here])
         position = 0
         while position < end:
@@ -96,7 +96,7 @@ def test_compaction_keeps_the_newest_of_every_key(
         for key in range(10):
             writer.produce(topic, b"%d" % round_, b"key-%d" % key)
     writer.produce(topic, None, b"key-3")
-    writer.flush(10)
+    writer.flush(60)
     newest = {b"key-%d" % key: (290 + key, b"29") for key in range(10) if key != 3}
 
     def compacted() -> bool:

@@ -24,7 +24,7 @@ from .sharing import (
     row,
     values,
 )
-from .waiting import until
+from .waiting import AT_ONCE_SECONDS, LONG_MS, until
 from .wire import ErrorCode, Wire
 
 Make = Callable[..., Sharer]
@@ -115,24 +115,24 @@ def test_a_fetch_that_waits_is_woken_by_a_release(make: Make, topic: str) -> Non
     fill(one, topic, 5)
     one.take()
     two.fetch(wait=50)
-    two.send_fetch(wait=4000)
-    assert one.settle(0, 1, RELEASE) is ErrorCode.none
     began = time.monotonic()
+    two.send_fetch(wait=6000)
+    assert one.settle(0, 1, RELEASE) is ErrorCode.none
     assert acquired(two.receive()) == [(0, 1, 2)]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5.9
 
 
 def test_a_fetch_that_waits_is_woken_by_a_record(make: Make, topic: str) -> None:
     one = make()
     until(lambda: one.fetch(wait=50).error_code is ErrorCode.none, "a session")
     with_other = Wire(f"{one.wire._socket.getpeername()[0]}:{one.wire._socket.getpeername()[1]}")
-    one.send_fetch(wait=10_000)
+    one.send_fetch(wait=LONG_MS)
     began = time.monotonic()
     produce(with_other, topic, batch([(None, b"here")]))
     with_other.close()
     answer = one.receive()
     assert values(answer) == [b"here"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_each_record_of_a_range_may_be_settled_differently(make: Make, topic: str) -> None:
@@ -167,7 +167,7 @@ def test_a_renewed_lock_lasts(make: Make, topic: str) -> None:
     one.take()
     two.fetch(wait=50)
     began = time.monotonic()
-    while time.monotonic() - began < 2.5:
+    while time.monotonic() - began < 60:
         assert one.settle(0, 0, RENEW, is_renew_ack=True) is ErrorCode.none
         two.heartbeat()
         one.heartbeat()

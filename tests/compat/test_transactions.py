@@ -71,7 +71,7 @@ def test_confluent_commits_and_aborts(
         made.begin_transaction()
         for partition in (0, 1):
             made.produce(topic, b"%d-%d" % (number, partition), partition=partition)
-        made.flush(10)  # else an aborted record might never be sent
+        made.flush(60)  # else an aborted record might never be sent
         if number % 2:
             made.abort_transaction(15)
         else:
@@ -88,7 +88,7 @@ def test_confluent_does_not_read_what_is_still_open(
     made = transactional()
     made.begin_transaction()
     made.produce(topic, b"open")
-    made.flush(10)
+    made.flush(60)
     assert read(cluster, topic, "read_committed") == []
     assert read(cluster, topic, "read_uncommitted") == [b"open"]
     made.commit_transaction(15)
@@ -103,7 +103,7 @@ def test_confluent_fences_the_older_producer(
     old = transactional(name)
     old.begin_transaction()
     old.produce(topic, b"old")
-    old.flush(10)
+    old.flush(60)
     young = transactional(name)
     with pytest.raises(KafkaException) as raised:
         old.commit_transaction(15)
@@ -137,7 +137,7 @@ def test_confluent_commits_offsets_and_output_together(
     plain = producer(cluster)
     for number in range(10):
         plain.produce(source, b"%03d" % number)
-    assert plain.flush(10) == 0
+    assert plain.flush(60) == 0
     made = transactional()
     for commit, count in ((True, 4), (False, 3), (True, 6)):
         with consumer(cluster, group, isolation_level="read_committed") as reader:
@@ -167,7 +167,7 @@ def test_kafka_python_commits_and_aborts(
     made.init_transactions()
     for number in range(4):
         made.begin_transaction()
-        made.send(topic, b"%d" % number, partition=0).get(timeout=10)
+        made.send(topic, b"%d" % number, partition=0).get(timeout=60)
         if number % 2:
             made.abort_transaction()
         else:

@@ -198,7 +198,7 @@ def test_a_silent_member_is_dropped_after_its_session(new_member: Callable[..., 
     first = alone(new_member())
     silent = new_member(session_timeout=800)
     together(first, silent)
-    first.until_heartbeat(ErrorCode.rebalance_in_progress, timeout=5)
+    first.until_heartbeat(ErrorCode.rebalance_in_progress)
     assert len(first.join().members) == 1
     assert silent.heartbeat() is ErrorCode.unknown_member_id
 

@@ -397,7 +397,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
 ) -> None:
     one = new(timeout_ms=300)
     one.write(made, b"slow")
-    until(lambda: one.state() == "CompleteAbort", "the time-out", timeout=15)
+    until(lambda: one.state() == "CompleteAbort", "the time-out")
     assert one.described().epoch == one.epoch + 1
     assert values(wire, made, COMMITTED) == []
     assert one.produce(made).error_code is ErrorCode.invalid_producer_epoch

@@ -99,7 +99,7 @@ class ConnectionClosed(Exception):
 class Wire:
     """One connection. Requests may be sent ahead of their answers, which come in order."""
 
-    def __init__(self, bootstrap: str, timeout: float = 12.0) -> None:
+    def __init__(self, bootstrap: str, timeout: float = 60.0) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
         self._correlation = itertools.count(1)

@@ -34,7 +34,7 @@ def lag(bootstrap: str, group: str, topic: str, partitions: int) -> int:
     entity_writer(schema)(body, request)
     frame = struct.pack(">hhih", DESCRIBE_SHARE_GROUP_OFFSETS, 1, 1, -1) + b"\0" + body.getvalue()
     host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         stream = connection.makefile("rb")
         answer = stream.read(struct.unpack(">i", stream.read(4))[0])

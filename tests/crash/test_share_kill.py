@@ -114,14 +114,14 @@ def _begin_at_the_beginning(bootstrap: str) -> None:
         "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
     )
     resource = ConfigResource(ConfigResource.Type.GROUP, GROUP, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 def _send(bootstrap: str, first: int, count: int) -> int:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **QUICK})
     for number in range(first, first + count):
         producer.produce(TOPIC, str(number), partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     return first + count
 
 

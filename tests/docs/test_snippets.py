@@ -63,6 +63,6 @@ def run(command: list[str], folder: Path, bootstrap: str, where: str) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, f"{where} failed:\n{done.stdout}{done.stderr}"

@@ -92,7 +92,7 @@ class Attack:
                 connection.close()
 
     def _connect(self) -> socket.socket:
-        connection = socket.create_connection(self._address, timeout=10)
+        connection = socket.create_connection(self._address, timeout=60)
         if self._prologue is not None:
             self._prologue(connection)
         connection.settimeout(SILENCE_SECONDS)

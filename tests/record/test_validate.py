@@ -184,4 +184,6 @@ def test_a_payload_made_to_be_searched_long_is_refused_soon(byte: bytes) -> None
         )
         with pytest.raises(RecordError):
             batches.validate_produced(lie)
-    assert time.process_time() - started < 1
+    assert (
+        time.process_time() - started < 10
+    )  # byte by byte, and for each count anew, it would be minutes

@@ -145,13 +145,13 @@ def headwater(certificates: Certificates, home: Path, **more: str) -> Iterator[S
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
     try:
-        until(lambda: _answers(process, where["PLAINTEXT"], log), "headwater to answer", timeout=30)
+        until(lambda: _answers(process, where["PLAINTEXT"], log), "headwater to answer")
         yield Secured("headwater", where, certificates, log, home / "data")
         assert process.poll() is None, f"it died:\n{log.read_text()[-3000:]}"
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -13,7 +13,7 @@ import psutil
 
 from headwater.broker import connection
 from headwater.testing import broker
-from tests.compat.waiting import until
+from tests.compat.waiting import AT_ONCE_SECONDS, until
 from tests.compat.wire import ConnectionClosed, Wire, connected
 from tests.security.scram_client import first, give_password, log_in
 from tests.security.servers import Secured
@@ -52,7 +52,7 @@ def test_many_strangers_with_half_frames_cost_little_memory_and_no_time(ours: Se
         with ours.admin() as wire:
             started = time.monotonic()
             assert wire.ask("metadata", 9, topics=[]).brokers
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < AT_ONCE_SECONDS
         grown = process.memory_info().rss - before
     assert grown < 200 * 128 * 1024, grown
 
@@ -105,7 +105,7 @@ def test_a_login_ends_when_the_settings_say_so_and_can_be_renewed(tmp_path: Path
             until(lambda: _may_again(wire), "a second to pass")
             assert _tokens(wire, "ann", "pw").error_code == 0
             assert wire.ask("metadata", 9, topics=[]).brokers
-            until(lambda: _is_over(wire), "the login to end", timeout=5)
+            until(lambda: _is_over(wire), "the login to end")
         with connected(server.bootstrap) as wire:
             log_in(wire, "SCRAM-SHA-256", "ann", "pw")
             until(lambda: _may_again(wire), "a second to pass")

@@ -83,11 +83,11 @@ def test_confluent_produces_and_consumes(secured, listener, mechanism, user):
     config = librdkafka(secured, listener, mechanism, user)
     producer = Producer(config)
     producer.produce(topic, b"hello")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None and message.error() is None
         assert message.value() == b"hello"
     finally:
@@ -117,7 +117,7 @@ def test_kafka_python_produces(secured, listener, mechanism, user):
         config["ssl_keyfile"] = str(secured.certificates.client.key)
     producer = KafkaProducer(**config)
     try:
-        assert producer.send(topic, b"hello").get(timeout=20).offset == 0
+        assert producer.send(topic, b"hello").get(timeout=60).offset == 0
     finally:
         producer.close()
 
@@ -151,7 +151,7 @@ def test_kcat_lists_what_the_user_may_see(secured, tmp_path):
     topic = f"clients-{uuid.uuid4().hex[:8]}"
     allow_all(secured, f"User:{PLAIN_USER}", topic)
     config = librdkafka(secured, "SASL_SSL", "PLAIN")
-    Producer(config).list_topics(topic, timeout=20)
+    Producer(config).list_topics(topic, timeout=60)
     file = tmp_path / "kcat.conf"
     file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
     done = subprocess.run(
@@ -171,7 +171,7 @@ def failure(config: Any) -> KafkaError:
         client.poll(0.1)
         return any(e.code() not in (KafkaError._ALL_BROKERS_DOWN,) for e in errors)
 
-    until(told, "an error", timeout=20)
+    until(told, "an error")
     return next(e for e in errors if e.code() != KafkaError._ALL_BROKERS_DOWN)
 
 
@@ -223,7 +223,7 @@ def test_confluents_admin_makes_finds_and_removes_acls(secured):
         AclOperation.READ,
         AclPermissionType.DENY,
     )
-    client.create_acls([made])[made].result(20)
+    client.create_acls([made])[made].result(60)
     everything = AclBindingFilter(
         ResourceType.ANY,
         f"{topic}-more",
@@ -233,9 +233,9 @@ def test_confluents_admin_makes_finds_and_removes_acls(secured):
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    until(lambda: client.describe_acls(everything).result(20) == [made], "the ACL to be seen")
-    assert client.delete_acls([everything])[everything].result(20) == [made]
-    until(lambda: client.describe_acls(everything).result(20) == [], "the ACL to be gone")
+    until(lambda: client.describe_acls(everything).result(60) == [made], "the ACL to be seen")
+    assert client.delete_acls([everything])[everything].result(60) == [made]
+    until(lambda: client.describe_acls(everything).result(60) == [], "the ACL to be gone")
 
 
 def test_a_consumer_without_permission_is_told_so(secured, user):
@@ -247,7 +247,7 @@ def test_a_consumer_without_permission_is_told_so(secured, user):
     consumer = Consumer({**config, "group.id": topic})
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error().name() in (
             "GROUP_AUTHORIZATION_FAILED",

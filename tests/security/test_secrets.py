@@ -73,4 +73,4 @@ def test_users_are_listed_and_removed_on_a_stopped_brokers_folder(tmp_path: Path
 
 def _headwater(*words: str, input: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "headwater", *words]
-    return subprocess.run(command, input=input, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, input=input, capture_output=True, text=True, timeout=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import produce
 from tests.compat.batches import batch
+from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire
 
 WIRE = {"client-id": "wire"}
@@ -49,12 +51,6 @@ def send(wire: Wire, topic: str, size: int, acks: int = -1) -> float:
     return float(wire.ask("produce", 9, **values).throttle_time.total_seconds())
 
 
-def seconds_to_answer(wire: Wire) -> float:
-    begin = time.monotonic()
-    wire.ask("api_versions", 0)
-    return time.monotonic() - begin
-
-
 def fetch_in_session(wire: Wire, topic: str, session: int, epoch: int, offset: int = 0) -> Any:
     row = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 20_000}
     row |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
@@ -76,18 +72,32 @@ def test_a_connection_is_silent_for_as_long_as_it_was_told(served: Serving) -> N
     with served.wire() as wire, served.wire() as other:
         set_quota(other, WIRE, producer_byte_rate=10_000.0)
         assert send(wire, "t", 5000) == 0
+        begin = time.monotonic()
         throttled = send(wire, "t", 20_000)
         assert 0.2 < throttled < 2.0
-        assert seconds_to_answer(wire) >= throttled * 0.9
-        assert seconds_to_answer(other) < throttled * 0.9
+        wire.ask("api_versions", 0)
+        assert time.monotonic() - begin >= throttled * 0.9
+
+        def silent_while_the_other_is_answered() -> bool:
+            if not send(wire, "t", 20_000):
+                return False
+            wire.send("api_versions", 0)
+            other.ask("api_versions", 0)
+            silent = not select.select([wire._socket], [], [], 0)[0]
+            wire.receive()
+            return silent
+
+        until(silent_while_the_other_is_answered, "the other not to be held back")
 
 
 def test_who_wants_no_answer_is_held_back_all_the_same(served: Serving) -> None:
     served.create("t")
     with served.wire() as wire, served.wire() as other:
         set_quota(other, WIRE, producer_byte_rate=10_000.0)
+        begin = time.monotonic()
         send(wire, "t", 25_000, acks=0)
-        assert seconds_to_answer(wire) > 0.1
+        wire.ask("api_versions", 0)
+        assert time.monotonic() - begin > 0.1
 
 
 def test_a_quota_is_shared_by_all_connections_of_its_owner(served: Serving) -> None:
@@ -163,12 +173,12 @@ def test_connections_that_come_too_early_are_closed_but_not_at_once(served: Serv
     host, _, port = served.bootstrap.rpartition(":")
     with served.wire() as wire:
         set_quota(wire, {"ip": "127.0.0.1"}, connection_creation_rate=1.0)
-        opened = [socket.create_connection((host, int(port)), timeout=5) for _ in range(4)]
         begin = time.monotonic()
+        opened = [socket.create_connection((host, int(port)), timeout=60) for _ in range(4)]
         assert opened[-1].recv(1) == b""
         assert time.monotonic() - begin > 0.1
         for each in opened:
             each.close()
         set_quota(wire, {"ip": "127.0.0.1"}, connection_creation_rate=None)
         with served.wire() as other:
-            assert seconds_to_answer(other) < 5
+            assert other.ask("api_versions", 0).api_keys

@@ -40,7 +40,7 @@ class Queue:
 
     def create(self, partitions: int = 1, **configs: str) -> Queue:
         new = NewTopic(self.topic, partitions, 1)
-        self.admin.create_topics([new])[self.topic].result(10)
+        self.admin.create_topics([new])[self.topic].result(60)
         self.configure(share_auto_offset_reset="earliest", **configs)
         return self
 
@@ -52,13 +52,13 @@ class Queue:
         resource = ConfigResource(
             ConfigResource.Type.GROUP, self.group, incremental_configs=entries
         )
-        self.admin.incremental_alter_configs([resource])[resource].result(10)
+        self.admin.incremental_alter_configs([resource])[resource].result(60)
 
     def put(self, *values: str, partition: int = 0, **more: Any) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for value in values:
             producer.produce(self.topic, value, partition=partition, **more)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
 
     @contextmanager
     def worker(self, mode: str = "explicit") -> Iterator[ShareConsumer]:
@@ -77,7 +77,7 @@ class Queue:
             consumer.close()
 
     def work(
-        self, count: int, judge: Callable[[Any], Any] = lambda message: ACCEPT, seconds: float = 30
+        self, count: int, judge: Callable[[Any], Any] = lambda message: ACCEPT, seconds: float = 60
     ) -> list[Any]:
         """Take so many deliveries, acknowledging each as `judge` says; the messages."""
         taken: list[Any] = []
@@ -89,14 +89,14 @@ class Queue:
                     assert message.error() is None, message.error()
                     consumer.acknowledge(message, judge(message))
                     taken.append(message)
-                for error in consumer.commit_sync(10).values():
+                for error in consumer.commit_sync(60).values():
                     assert error is None, error
         return taken
 
-    def read(self, topic: str, count: int, seconds: float = 15) -> list[Any]:
+    def read(self, topic: str, count: int, seconds: float = 60) -> list[Any]:
         """The first so many records of a topic, read without any group."""
         deadline = time.monotonic() + seconds
-        while topic not in (topics := self.admin.list_topics(timeout=10).topics):
+        while topic not in (topics := self.admin.list_topics(timeout=60).topics):
             assert time.monotonic() < deadline, f"no topic {topic}"
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "look", "log_level": 0}

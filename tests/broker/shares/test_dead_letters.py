@@ -91,7 +91,7 @@ def test_dead_letters_can_be_switched_off_for_all() -> None:
         queue = Queue(node.bootstrap).create()
         queue.put("one")
         queue.work(1, lambda message: REJECT)
-        assert "dlq.workers" not in queue.admin.list_topics(timeout=10).topics
+        assert "dlq.workers" not in queue.admin.list_topics(timeout=60).topics
 
 
 def test_a_dead_letter_of_a_dead_letter_tells_its_own_story(queue: Queue) -> None:
@@ -143,7 +143,7 @@ def test_a_group_that_is_sent_back_gets_its_dead_letters_records_again(tmp_path:
         key = Key("workers", node.catalogue.topics["work"].id, 0)
         keeper = node.shares.keepers[key]
         loop = keeper._shares.broker.disk._loop
-        asyncio.run_coroutine_threadsafe(keeper.reset(0), loop).result(10)
+        asyncio.run_coroutine_threadsafe(keeper.reset(0), loop).result(60)
     with broker(data=tmp_path, settings=dict(QUICK)) as node:
         again = Queue(node.bootstrap).work(2)
         assert [message.value() for message in again] == [b"bad", b"good"]

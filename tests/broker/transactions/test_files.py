@@ -50,7 +50,7 @@ def test_compaction_keeps_the_newest_committed_record(data: Path, version: int) 
             one.write("t", b"%d" % number)
             one.end(commit=number % 2 == 0)
         log = broker.log("t")
-        until(lambda: broker.call(lambda: log.cleaned_offset) >= 30, "compaction", 30)
+        until(lambda: broker.call(lambda: log.cleaned_offset) >= 30, "compaction")
         until(lambda: b"13" not in values(wire), "aborted records to go")
         left = values(wire)
         assert b"18" in left
@@ -74,7 +74,7 @@ def test_an_internal_topic_with_pending_offsets_is_compacted_and_read_again(data
         broker.call(lambda: roll(broker.broker.clock.now_ms()))
         one.send_offsets("g", "t", {0: 1000})
         log = broker.log("__consumer_offsets")
-        until(lambda: broker.call(lambda: log.cleaned_offset) >= 50, "compaction", 30)
+        until(lambda: broker.call(lambda: log.cleaned_offset) >= 50, "compaction")
     with serving(data, files=Files()) as broker:
         _, offsets = broker.call(lambda: broker.broker.groups.offsets.fetch("g"))
         assert offsets.get("t", 0).offset == 49

@@ -62,7 +62,7 @@ def test_what_re2_refuses_is_refused(expression: str) -> None:
 def test_an_expression_that_makes_others_explode_is_matched_at_once(expression: str) -> None:
     start = time.process_time()
     assert not Regex(expression).matches("a" * 249)
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 5  # others take years
 
 
 @pytest.mark.parametrize("expression", ["((a{100}){100}){100}", "(" * 500 + ")" * 500, "a" * 5_000])
