@@ -38,7 +38,6 @@ RESULTS = {"results-hand-0": "hand-0", "results-conf": "conf"}
 
 
 STANDSTILL_S = 60
-REPLACE_S = 8
 SETTINGS = {
     "group.min.session.timeout.ms": 500,
     "group.initial.rebalance.delay.ms": 0,
@@ -111,22 +110,12 @@ def progress(folder: Path) -> int:
 
 
 def wait_for(condition: object, crew: Crew, what: str, ending: bool = False) -> None:
-    """Fails when for long nothing was committed any more, however far away the condition is.
-
-    Before that, librdkafka's transformers are killed and replaced: a broker killed at certain moments
-    leaves them standing, with nothing sent and nothing unanswered.
-    """
+    """Fails when for long nothing was committed any more, however far away the condition is."""
     deadline, before = time.monotonic() + STANDSTILL_S, -1
-    replace_at = time.monotonic() + REPLACE_S
     while not condition():  # type: ignore[operator]
         crew.check(ending)
         if (now := progress(crew.folder)) != before:
             deadline, before = time.monotonic() + STANDSTILL_S, now
-            replace_at = time.monotonic() + REPLACE_S
-        elif time.monotonic() > replace_at:
-            replace_at += REPLACE_S
-            for name in [name for name in crew.running if name.startswith("conf")]:
-                crew.kill(name)
         assert time.monotonic() < deadline, f"waited for {what}; {crew.said()}"
         time.sleep(0.01)
 
