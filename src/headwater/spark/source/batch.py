@@ -1,0 +1,62 @@
+"""`spark.read.format("headwater")`: a range of offsets, read once.
+
+Spark calls `partitions` in a planning process and `read` in the tasks; `pushFilters` before `partitions`,
+if the session has `spark.sql.python.filterPushdown.enabled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader
+
+from headwater.spark.errors import BadOption
+from headwater.spark.source import splits, where
+from headwater.spark.source.options import SourceOptions
+from headwater.spark.source.splits import Range
+from headwater.spark.source.task import Task, read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+
+
+class BatchReader(DataSourceReader):
+    """Picklable: options and schema only."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = SourceOptions.of(options)
+        self.schema = schema
+        self.starting = where.starting(self.options.given, streaming=False)
+        self.ending = where.ending(self.options.given)
+        for name in STREAM_ONLY:
+            if name in self.options.given:
+                raise BadOption(f"{name} is for streams.", hint="Leave it out of spark.read.")
+
+    def partitions(self) -> list[Task]:
+        from headwater.spark.source.plan import Planner, ids_of
+
+        plan = Planner(self.options)
+        metadata, places = plan.all_there()
+        start = plan.resolve(self.starting, metadata, places, starting=True)
+        end = plan.resolve(self.ending, metadata, places, starting=False)
+        start = plan.check_range(self.starting, start, metadata, places)
+        end = plan.check_range(self.ending, end, metadata, places)
+        ranges = [Range(*place, start[place], end[place]) for place in places]
+        ranges = [each for each in ranges if each.records]
+        counts = splits.pieces(ranges, self.options.min_partitions, self.options.records_per_task)
+        return plan.tasks(splits.divide(ranges, counts), metadata, ids_of(metadata))
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return _read(partition, self.options, self.schema)
+
+
+def _read(partition: Task, options: SourceOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if getattr(partition, "range", None) is None:
+        return iter(())  # Spark's stand-in for "no partitions at all"
+    return read(partition, options, to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,188 @@
+"""`spark.readStream.format("headwater")`: micro-batches, from position to position.
+
+Spark keeps one `StreamReader` in a Python process beside the driver for the life of the query, and asks it
+before each batch how far to go (`latestOffset`), then for the tasks. Tasks run in workers, on copies.
+
+A batch's tasks must follow from its two positions alone (see `position`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from headwater.spark.errors import BadOption, DataLoss
+from headwater.spark.source import splits, where
+from headwater.spark.source.batch import _read
+from headwater.spark.source.options import SourceOptions
+from headwater.spark.source.position import Position
+from headwater.spark.source.splits import Range
+from headwater.spark.source.task import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from headwater.spark.connect import Metadata, TopicPartition
+    from headwater.spark.source.plan import Planner
+
+logger = logging.getLogger("headwater.spark")
+
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The driver's side has state (the last trigger, the target of availableNow); tasks use none."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = SourceOptions.of(options)
+        self.schema = schema
+        self.starting = where.starting(self.options.given, streaming=True)
+        for name in BATCH_ONLY:
+            if name in self.options.given:
+                raise BadOption(f"{name} is for spark.read: a stream has no end.")
+        if (self.options.min_offsets or 0) > (self.options.max_offsets or 1 << 62):
+            raise BadOption("minOffsetsPerTrigger is more than maxOffsetsPerTrigger.")
+        self._until: dict[TopicPartition, int] | None = None
+        self._triggered = time.monotonic()
+
+    # ---- on the driver --------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        from headwater.spark.source.plan import ids_of
+
+        plan = self._plan()
+        metadata, places = plan.all_there()
+        found = plan.resolve(self.starting, metadata, places, starting=True)
+        found = plan.check_range(self.starting, found, metadata, places)
+        return Position(found, ids_of(metadata)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self.options.max_offsets is not None:
+            return ReadMaxRows(self.options.max_offsets)
+        if self.options.min_offsets is not None:
+            return ReadMinRows(self.options.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        plan = self._plan()
+        metadata, places = plan.all_there()
+        self._until = plan.latest(metadata, places)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        from headwater.spark.source.plan import ids_of
+
+        begin = Position.from_json(start)
+        plan = self._plan()
+        metadata = plan.metadata()
+        new, kept = self._compare(plan, begin, metadata)
+        ends = self._ends(plan, metadata, [*kept, *new])
+        known = kept | new
+        ends = {place: max(ends.get(place, known[place]), known[place]) for place in known}
+        waiting = sum(ends[place] - known[place] for place in ends)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._too_few(waiting):
+                return start
+            if self.options.max_offsets is not None:
+                ends = splits.limit(known, ends, self.options.max_offsets)
+        if not waiting and known == begin.offsets:
+            return start
+        self._triggered = time.monotonic()
+        ranges = [Range(*place, known[place], ends[place]) for place in ends]
+        pieces = splits.pieces(
+            [each for each in ranges if each.records],
+            self.options.min_partitions,
+            self.options.records_per_task,
+        )
+        return Position(ends, ids_of(metadata), new, pieces).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        plan = self._plan()
+        metadata = plan.metadata()
+        return Position(plan.latest(metadata, plan.partitions(metadata))).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        begin, until = Position.from_json(start), Position.from_json(end)
+        ranges = [
+            Range(*place, until.new.get(place, begin.offsets.get(place, 0)), offset)
+            for place, offset in until.offsets.items()
+        ]
+        ranges = [each for each in ranges if each.records]
+        if not ranges:
+            return []
+        plan = self._plan()
+        return plan.tasks(splits.divide(ranges, until.pieces), plan.metadata(), until.ids)
+
+    def _plan(self) -> Planner:
+        from headwater.spark.source.plan import Planner
+
+        return Planner(self.options)
+
+    def _ends(
+        self, plan: Planner, metadata: Metadata, places: list[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        found = plan.latest(metadata, places)
+        if self._until is None:
+            return found
+        return {place: min(end, self._until.get(place, -1)) for place, end in found.items()}
+
+    def _too_few(self, waiting: int) -> bool:
+        least = self.options.min_offsets
+        if least is None or self._until is not None or waiting >= least:
+            return False
+        return time.monotonic() - self._triggered < self.options.max_trigger_delay_s
+
+    def _compare(
+        self, plan: Planner, begin: Position, metadata: Metadata
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Partitions that are new, with where they begin, and those that are still there."""
+        from headwater.spark.source.plan import ids_of
+
+        ids = ids_of(metadata)
+        places = plan.partitions(metadata)
+        remade = {
+            topic for topic, known in begin.ids.items() if topic in ids and ids[topic] != known
+        }
+        gone = sorted(place for place in begin.offsets if place not in places)
+        self._say(remade, gone)
+        kept = {
+            place: offset
+            for place, offset in begin.offsets.items()
+            if place in places and place[0] not in remade
+        }
+        fresh = [place for place in places if place not in kept]
+        if self._until is not None:
+            fresh = [place for place in fresh if place in self._until]
+        return plan.earliest(metadata, fresh), kept
+
+    def _say(self, remade: set[str], gone: list[TopicPartition]) -> None:
+        from headwater.spark.source.fetching import made_again
+
+        for topic in sorted(remade):
+            if self.options.fail_on_data_loss:
+                raise made_again(topic)
+            logger.warning("topic %s was made again: the query begins with it anew", topic)
+        for topic, partition in gone:
+            if self.options.fail_on_data_loss:
+                raise DataLoss(
+                    f"{topic}-{partition} is gone: the topic was deleted.",
+                    hint="Create it again and start with a new checkpoint, or set "
+                    "failOnDataLoss=false to go on with the rest.",
+                )
+            logger.warning("%s-%d is gone: the query goes on without it", topic, partition)
+
+    # ---- in the tasks ---------------------------------------------------------------------------
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return _read(partition, self.options, self.schema)

@@ -1,0 +1,110 @@
+"""One task: a range of one partition, read from wherever it can be had, as Arrow record batches.
+
+Runs in a Python worker on an executor. `Task` is what the driver sends there. The files are taken where
+this machine has them and they are the right ones; should they change under the reader, and always
+elsewhere, the partition's leader is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from headwater.record.errors import RecordError
+from headwater.spark import connect
+from headwater.spark.errors import DataLoss, SparkError
+from headwater.spark.source.options import SourceOptions
+from headwater.spark.source.splits import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.spark.decode.columns import Columns
+
+logger = logging.getLogger("headwater.spark")
+
+
+@dataclass
+class Task(InputPartition):
+    """A range, and how to get at it. `since` and `until` are microseconds, from a pushed filter."""
+
+    range: Range
+    topic_id: str
+    leader: int
+    address: tuple[str, int] | None
+    folder: str | None
+    cluster_id: str
+    since: int | None = None
+    until: int | None = None
+
+
+def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The task's records. Imports the decoder only here: planning needs none of it."""
+    from headwater.spark.decode.columns import Bounds, Columns
+
+    bounds = Bounds(task.range.start, task.range.end)
+    if task.since is not None:
+        bounds = Bounds(bounds.first, bounds.end, task.since, bounds.until)
+    if task.until is not None:
+        bounds = Bounds(bounds.first, bounds.end, bounds.since, task.until)
+    check_crcs = options.client.get("check.crcs", "true").lower() != "false"
+    columns = Columns(schema, task.range.topic, task.range.partition, bounds, check_crcs=check_crcs)
+    try:
+        yield from _from_the_leader(task, options, columns)
+    except RecordError as error:
+        raise SparkError(
+            f"{task.range.topic}-{task.range.partition} has damaged data at or after offset "
+            f"{columns.next_offset}: {error}.",
+            hint="The broker's disk has changed it. Restore the segment, or delete the records.",
+        ) from error
+
+
+def _from_the_leader(
+    task: Task, options: SourceOptions, columns: Columns
+) -> Iterator[pa.RecordBatch]:
+    from headwater.spark.source.fetching import Fetcher, OutOfRange
+
+    cluster = connect.cluster(options.client)
+    if task.address is not None:
+        cluster.locate(task.leader, task.address)
+    where = task.range
+    fetcher = Fetcher(
+        cluster,
+        where.topic,
+        task.topic_id,
+        where.partition,
+        where.end,
+        options.isolation,
+        task.leader,
+    )
+    try:
+        while columns.next_offset < where.end:
+            try:
+                piece = fetcher.piece(columns.next_offset)
+            except OutOfRange as error:
+                _lost(where, columns, error.log_start, options)
+                continue
+            yield from columns.decode(piece.data, piece.aborted)
+    finally:
+        fetcher.close()
+
+
+def _lost(where: Range, columns: Columns, log_start: int, options: SourceOptions) -> None:
+    """Retention was faster than the query: an error, or a gap that is written down."""
+    position = columns.next_offset
+    if options.fail_on_data_loss or log_start <= position:
+        raise DataLoss(
+            f"Offset {position} of {where.topic}-{where.partition} is not in the log, which begins "
+            f"at {log_start}.",
+            hint="Retention removed it, or the topic was made again. Set failOnDataLoss=false to "
+            "go on with what is there.",
+        )
+    columns.next_offset = min(log_start, where.end)
+    logger.warning(
+        "%s-%d: offsets %d to %d are gone; the query goes on without them",
+        *(where.topic, where.partition, position, columns.next_offset),
+    )
