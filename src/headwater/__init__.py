@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater.broker import Broker as Broker
     from headwater.errors import HeadwaterError as HeadwaterError
+    from headwater.pipelines.session import session as session
+    from headwater.pipelines.vocabulary import stream as stream
+    from headwater.pipelines.vocabulary import table as table
+    from headwater.pipelines.vocabulary import view as view
 
-__all__ = ["Broker", "HeadwaterError", "__version__"]
+__all__ = ["Broker", "HeadwaterError", "__version__", "session", "stream", "table", "view"]
 __version__ = "0.1.0"
 
 # Public name -> module that has it. By name and not by import: the inner rings may import this
@@ -21,6 +25,10 @@ __version__ = "0.1.0"
 _HOME = {
     "Broker": "headwater.broker",
     "HeadwaterError": "headwater.errors",
+    "session": "headwater.pipelines.session",
+    "stream": "headwater.pipelines.vocabulary",
+    "table": "headwater.pipelines.vocabulary",
+    "view": "headwater.pipelines.vocabulary",
 }
 
 

@@ -1,0 +1,84 @@
+"""`headwater run`: every query of the given pipeline files, in one Spark application, always on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import typer
+
+from headwater.cli.admin import bootstrap_option
+from headwater.cli.properties import parse_assignments, read_settings
+
+DEFAULT_CHECKPOINTS = "data/checkpoints"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("run")(run)
+
+
+def run(
+    paths: list[Path] = typer.Argument(
+        ..., metavar="PATH…", help="Pipeline files, or folders of them."
+    ),
+    bootstrap: str = bootstrap_option(),
+    master: str = typer.Option(
+        "local[*]",
+        "--master",
+        envvar="HEADWATER_MASTER",
+        help="Where Spark runs: local[N], spark://…",
+    ),
+    remote: str | None = typer.Option(
+        None, "--remote", metavar="sc://…", help="A Spark Connect server, instead of a master."
+    ),
+    checkpoints: str = typer.Option(
+        DEFAULT_CHECKPOINTS,
+        "--checkpoints",
+        metavar="DIR",
+        help="Where queries remember how far they are; shared storage, for a cluster.",
+    ),
+    once: bool = typer.Option(False, "--once", help="Bring every view up to date, then leave."),
+    conf: list[str] = typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark."),
+) -> int:
+    """Run the queries that pipeline files declare, until told to stop.
+
+    Each query has its own checkpoint and shows as the consumer group headwater-NAME; what it did is
+    told in the topic __headwater_progress. A query that fails is tried again while the others go on.
+    SIGTERM or Ctrl-C stops them one after the other, each after the batch at hand.
+    """
+    try:
+        settings = parse_assignments(conf)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, for example --conf spark.executor.memory=2g") from None
+
+    from headwater.cli.admin import admin
+
+    with admin(bootstrap):
+        pass  # says at once that no broker answers, before Spark is started
+
+    from headwater.pipelines.application import Order
+    from headwater.pipelines.application import run as run_pipelines
+
+    order = Order(
+        paths=tuple(paths),
+        bootstrap=bootstrap,
+        checkpoints=checkpoints,
+        master=master,
+        remote=remote,
+        once=once,
+        client=_client_config(),
+        settings=settings,
+    )
+    return run_pipelines(order, _say)
+
+
+def _client_config() -> dict[str, str]:
+    """How to reach a secured broker, as for every other command."""
+    path = os.environ.get("HEADWATER_CLIENT_CONFIG")
+    return read_settings(Path(path)) if path else {}
+
+
+def _say(sentence: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)

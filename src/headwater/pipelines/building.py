@@ -1,0 +1,120 @@
+"""A declared view to a query that can be started: call its function, look at what came back.
+
+Called by the runner for every view before any is started, so that a mistake shows at once, and
+again whenever a query is started anew: a DataFrame remembers settings that may have changed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import HeadwaterError
+from headwater.pipelines.checkpoints import Shape
+from headwater.pipelines.context import Context, within
+from headwater.pipelines.declared import View
+from headwater.pipelines.errors import PipelineError, brief
+from headwater.pipelines.loading import line_in
+from headwater.pipelines.plan import Node, Plan, plan_of
+from headwater.pipelines.tables import DELETED, MARKS
+from headwater.pipelines.targets import Result, target_of
+
+
+@dataclass(frozen=True)
+class Built:
+    """A view's query, ready but not started."""
+
+    view: View
+    writer: Any
+    """Spark's DataStreamWriter, with format and options set."""
+    mode: str
+    shape: Shape
+    stateful: bool
+    reads: tuple[str, ...]
+    """The topics named with `stream` and `table`."""
+
+
+def build(view: View, context: Context) -> Built:
+    """Call the view's function and hand the result to its target."""
+    target, rest = target_of(view)
+    with within(context):
+        frame = _call(view)
+    plan = plan_of(frame)
+    _check_tables(view, context, plan, frame.columns)
+    scheme = view.to.partition(":")[0]
+    # Files can only be added to; everything else takes a row again.
+    mode = view.mode or ("update" if plan.aggregates and scheme != "parquet" else "append")
+    result = Result(frame, view, rest, context, updates=mode != "append")
+    return Built(
+        view=view,
+        writer=target(result),
+        mode=mode,
+        shape=Shape(plan.sources, plan.state, mode, view.to),
+        stateful=bool(plan.state),
+        reads=tuple(dict.fromkeys([*context.streams, *context.tables])),
+    )
+
+
+def _call(view: View) -> Any:
+    try:
+        frame = view.function()
+    except HeadwaterError as error:
+        raise type(error)(
+            f"the view {view.name!r} ({view.place}): {error.args[0]}", hint=error.hint
+        ) from error
+    except Exception as error:
+        file = Path(view.function.__code__.co_filename)
+        place = f"{view.place.rpartition(':')[0]}, line {line_in(error, file)}"
+        raise PipelineError(
+            f"the view {view.name!r} cannot be built, {place}: {brief(error)}",
+            hint="mend the file and run it again",
+        ) from error
+    if not getattr(frame, "isStreaming", False):
+        what = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else _named(frame)
+        raise PipelineError(
+            f"the function of the view {view.name!r} ({view.place}) returned {what}",
+            hint="return a DataFrame that begins with hw.stream(TOPIC) or hw.table(TOPIC, …)",
+        )
+    return frame
+
+
+def _named(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _check_tables(view: View, context: Context, plan: Plan, columns: list[str]) -> None:
+    """A table's changes may be projected, not more: what cannot be kept current must not look so."""
+    if not context.tables:
+        return
+    named = f"the view {view.name!r} ({view.place})"
+    if "Join" in plan.kinds() and len(context.tables) > 1:
+        raise PipelineError(
+            f"{named} joins the tables {' and '.join(context.tables)}, which is not possible yet",
+            hint="join streams (hw.stream), or a table with a static DataFrame",
+        )
+    if plan.aggregates:
+        raise PipelineError(
+            f"{named} aggregates the table {context.tables[0]}, and would count its changes "
+            "instead of its rows",
+            hint="to count changes, read them as events with hw.stream",
+        )
+    if any(node.kind == "Filter" and _filters_rows(node) for node in plan.nodes):
+        raise PipelineError(
+            f"{named} filters the table {context.tables[0]}, and would keep rows that no longer "
+            "match",
+            hint="filter where the view is read, or read the changes as events with hw.stream",
+        )
+    if DELETED not in columns:
+        raise PipelineError(
+            f"{named} leaves out the column {DELETED} of the table {context.tables[0]}, and would "
+            "lose deletes",
+            hint=f"select it too, as in .select(…, {DELETED!r})",
+        )
+
+
+def _filters_rows(node: Node) -> bool:
+    """Whether a filter looks at a row's own columns, and not only at marks such as `_op`."""
+    names = re.findall(r"([A-Za-z_][\w.]*)#\d+", node.text)
+    return any(name not in MARKS for name in names)

@@ -1,0 +1,136 @@
+"""The folder of checkpoints: one below it for each query, and in each a note of the query it is of.
+
+Written when a query first starts, compared at every later start. A query whose note differs is
+refused before Spark touches the checkpoint: Spark itself notices some changes only as broken state, and
+others (another window, another output mode) not at all.
+
+    ROOT/.lock              held by the driver as long as it lives
+    ROOT/spark.log          Spark's own log
+    ROOT/NAME/headwater.json
+        {"sources": ["headwater orders"], "state": ["Aggregate …"], "mode": "update", "to": "topic:x"}
+    ROOT/NAME/…             Spark's offsets, commits and state
+
+On a local path the note is a file; elsewhere (hdfs://, s3a://, a Spark Connect server) Spark writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipelines.errors import StateMisfit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOTE = "headwater.json"
+_URI = re.compile(r"^[a-z][a-z0-9+.-]+:/")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The part of a query that its checkpoint depends on."""
+
+    sources: tuple[str, ...]
+    state: tuple[str, ...]
+    mode: str
+    to: str
+
+    def difference(self, before: Shape) -> str | None:
+        """What changed since `before`, as the end of a sentence."""
+        if self.sources != before.sources:
+            return f"its sources were {_listed(before.sources)} and are now {_listed(self.sources)}"
+        if self.state != before.state:
+            return _state_difference(before.state, self.state)
+        if self.mode != before.mode:
+            return f"its output mode was {before.mode} and is now {self.mode}"
+        if self.to != before.to:
+            return f"its target was {before.to} and is now {self.to}"
+        return None
+
+
+class Checkpoints:
+    """Where queries remember how far they are."""
+
+    def __init__(self, root: str, spark: SparkSession, *, remote: bool = False) -> None:
+        self._spark = spark
+        self.is_local = not remote and (root.startswith("file:") or not _URI.match(root))
+        plain = re.sub(r"^file:/+", "/", root)
+        self.root = str(Path(plain).resolve()) if self.is_local else root.rstrip("/")
+
+    def of(self, name: str) -> str:
+        """The folder of one query, as Spark's `checkpointLocation`."""
+        return f"{self.root}/{name}"
+
+    def is_new(self, name: str) -> bool:
+        """Whether the query has never started here."""
+        return self._read(name) is None
+
+    def admit(self, name: str, shape: Shape) -> None:
+        """Let the query use its folder; StateMisfit if what is there belongs to another query."""
+        before = self._read(name)
+        if before is None:
+            self._write(name, shape)
+        elif difference := shape.difference(before):
+            raise self.misfit(name, difference)
+
+    def misfit(self, name: str, difference: str) -> StateMisfit:
+        """The sentence for a query that was edited, and what to do about it."""
+        folder = self.of(name)
+        return StateMisfit(
+            f"the view {name!r} no longer fits its checkpoint: {difference}",
+            hint=f"undo the change, or give the view a new name, or let it start anew with: "
+            f"mv {folder} {folder}.old",
+        )
+
+    def _read(self, name: str) -> Shape | None:
+        text = self._read_local(name) if self.is_local else self._read_by_spark(name)
+        if text is None:
+            return None
+        said: dict[str, Any] = json.loads(text)
+        return Shape(tuple(said["sources"]), tuple(said["state"]), said["mode"], said["to"])
+
+    def _write(self, name: str, shape: Shape) -> None:
+        text = json.dumps(asdict(shape))
+        if not self.is_local:
+            rows = self._spark.createDataFrame([(text,)], "value STRING")
+            rows.coalesce(1).write.mode("overwrite").text(f"{self.of(name)}/{NOTE}")
+            return
+        note = Path(self.of(name)) / NOTE
+        note.parent.mkdir(parents=True, exist_ok=True)
+        fresh = note.with_suffix(".tmp")
+        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.rename(note)
+
+    def _read_local(self, name: str) -> str | None:
+        try:
+            return (Path(self.of(name)) / NOTE).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def _read_by_spark(self, name: str) -> str | None:
+        from pyspark.errors import AnalysisException
+
+        try:
+            rows = self._spark.read.text(f"{self.of(name)}/{NOTE}").collect()
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return None
+            raise
+        return str(rows[0][0]) if rows else None
+
+
+def _state_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:
+    if not before:
+        return "it now keeps state, which it did not"
+    if not now:
+        return "it no longer keeps state, which it did"
+    kinds = sorted({text.partition(" ")[0].lower() for text in {*before} ^ {*now}})
+    return f"what it keeps as state has changed ({', '.join(kinds)})"
+
+
+def _listed(sources: tuple[str, ...]) -> str:
+    return ", ".join(sources) or "none"

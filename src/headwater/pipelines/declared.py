@@ -1,0 +1,68 @@
+"""What pipeline files have declared: views by name, each with the place where it stands.
+
+Written by the decorator `view`, read by the runner. Importing a file only fills this list: no view's
+function is called, and Spark is not needed, before the runner builds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headwater.pipelines.errors import PipelineError
+
+Mode = Literal["append", "update", "complete"]
+MODES = ("append", "update", "complete")
+MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
+SPEEDS = (MICRO_BATCH, REAL_TIME)
+
+
+@dataclass(frozen=True)
+class View:
+    """A query and where its result lives."""
+
+    name: str
+    function: Callable[[], Any]
+    to: str
+    """SCHEME:REST, see `targets`."""
+    key: tuple[str, ...] = ()
+    mode: Mode | None = None
+    """None: update where rows of a result change (aggregates), append elsewhere."""
+    every: str | None = None
+    """Time between two micro-batches (`5 seconds`); None: as quickly as they come."""
+    speed: str = MICRO_BATCH
+    options: dict[str, str] = field(default_factory=dict)
+    place: str = ""
+    """FILE:LINE of the function, for people."""
+
+    @property
+    def group(self) -> str:
+        """The consumer group under which lag tools see this query."""
+        return f"headwater-{self.name}"
+
+
+class Declarations:
+    """Views in the order in which they were declared; a name may be used once."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, View] = {}
+
+    def add(self, view: View) -> None:
+        other = self._views.get(view.name)
+        if other is not None and other.place != view.place:
+            raise PipelineError(
+                f"two views are named {view.name!r}: {other.place} and {view.place}",
+                hint="give one of them another name; it names the checkpoint and the consumer group",
+            )
+        self._views[view.name] = view  # the same place again: a cell of a notebook, run once more
+
+    def views(self) -> list[View]:
+        return list(self._views.values())
+
+    def clear(self) -> None:
+        self._views.clear()
+
+
+DECLARED = Declarations()
+"""Of this process. The decorator has nowhere else to write to."""

@@ -1,0 +1,79 @@
+"""What can be wrong with a pipeline, as one sentence each; and Spark's long answers made short.
+
+`PipelineError` is for mistakes that a person must mend: a query that met one is not tried again.
+Whatever else a query raises may pass (a broker that restarts, a disk that was full) and is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headwater.errors import HeadwaterError
+
+LONGEST = 400
+
+
+class PipelineError(HeadwaterError):
+    """A mistake in a pipeline, in its files or in how it was started."""
+
+
+class StateMisfit(PipelineError):
+    """The query was edited, and what it left in its checkpoint belongs to the query as it was."""
+
+
+class NotRealTime(PipelineError):
+    """The query asks for real-time speed and cannot have it."""
+
+
+# Spark's error conditions that mean: this query's state was written by another query.
+_MISFITS = (
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+    "STATE_STORE_VALUE_SCHEMA_EVOLUTION",
+    "STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE",
+    "STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+    "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+    "STATE_STORE_CANNOT_CREATE_COLUMN_FAMILY",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    "STATEFUL_OPERATOR_",
+)
+_SOURCES_CHANGED = re.compile(r"There are \[(\d+)\] sources in the checkpoint.*?\[(\d+)\]", re.S)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*")
+_PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Refused|Unreachable)): (.+)$", re.M)
+
+
+def misfit(text: str) -> str | None:
+    """What no longer fits, where Spark says that a query and its checkpoint do not belong together."""
+    if found := _SOURCES_CHANGED.search(text):
+        return f"it had {found[1]} sources and now has {found[2]}"
+    for condition in _CONDITION.findall(text):
+        if condition.startswith(_MISFITS):
+            return f"Spark cannot use its stored state ({condition})"
+    return None
+
+
+def brief(error: BaseException | str) -> str:
+    """An error as one line: the last line of a Python traceback, or Spark's own first sentence."""
+    if isinstance(error, HeadwaterError):
+        return _with_hint(error)
+    text = str(error).strip()
+    raised = _PYTHON.findall(text)
+    if raised:
+        name, said = raised[-1]
+        # Spark repeats the worker's traceback inside its own message; the last line is the cause.
+        text = said if name.startswith("Headwater") else f"{name}: {said}"
+    elif not isinstance(error, str) and not text.startswith("["):
+        text = f"{type(error).__name__}: {text}"
+    line = " ".join(_first_paragraph(text).split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _first_paragraph(text: str) -> str:
+    for mark in ("\n\tat ", "\n\nJVM stacktrace", "\nJVM stacktrace", ";\n", "\n=== ", "\n\n"):
+        text = text.split(mark, 1)[0]
+    return text.strip()
+
+
+def _with_hint(error: HeadwaterError) -> str:
+    return f"{error}; {error.hint}" if error.hint else str(error)

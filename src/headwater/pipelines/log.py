@@ -1,0 +1,129 @@
+"""The log as the runner sees it: topics, their ends, a group's offsets, a place for records.
+
+Called by the runner and its queries, from one thread. Any broker of Kafka's protocol will do. All
+waits are bounded; a broker that is away is an error here (`LogUnreachable`), which the runner survives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from headwater.errors import HeadwaterError
+
+Partition = tuple[str, int]
+TIMEOUT_S = 10.0
+_LOOK_S = 2.0
+QUEUED_RECORDS_MAX = 10_000
+
+
+class LogUnreachable(HeadwaterError):
+    """The broker did not do what it was asked to, this time."""
+
+
+class Log:
+    """Clients of one cluster, made when first needed."""
+
+    def __init__(self, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
+        self.bootstrap = bootstrap
+        self._settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            **(client or {}),
+        }
+        self._admin = AdminClient(self._settings)
+        self._producer: Producer | None = None
+        self._reader: Consumer | None = None
+
+    def topics(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+        with _plain():
+            found = self._admin.list_topics(timeout=TIMEOUT_S).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def ensure_topic(self, name: str, config: Mapping[str, str], partitions: int = -1) -> None:
+        """Create the topic where it is missing; -1: as many partitions as the broker's default."""
+        wanted = NewTopic(name, num_partitions=partitions, replication_factor=-1)
+        wanted.config = dict(config)
+        with _plain():
+            try:
+                self._admin.create_topics([wanted], operation_timeout=TIMEOUT_S)[name].result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+
+    def commit(self, group: str, position: Mapping[Partition, int]) -> None:
+        """Say that the group has done everything below these offsets."""
+        places = [TopicPartition(t, p, offset) for (t, p), offset in position.items()]
+        with _plain():
+            asked = [ConsumerGroupTopicPartitions(group, places)]
+            done = self._admin.alter_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
+            for place in done[group].result().topic_partitions:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where each partition ends now."""
+        wanted = {TopicPartition(*place): OffsetSpec.latest() for place in partitions}
+        if not wanted:
+            return {}
+        with _plain():
+            found = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+            return {(p.topic, p.partition): f.result().offset for p, f in found.items()}
+
+    def oldest_unread_ms(self, position: Mapping[Partition, int]) -> int | None:
+        """The timestamp of the oldest record at or after the position; None if none came in time."""
+        if self._reader is None:
+            bounded = {"fetch.message.max.bytes": 1024, "queued.min.messages": 1}
+            own = {"group.id": "headwater-run", "enable.auto.commit": False, **bounded}
+            self._reader = Consumer({**self._settings, **own})
+        waiting = {**position}
+        self._reader.assign([TopicPartition(t, p, o) for (t, p), o in waiting.items()])
+        oldest: int | None = None
+        deadline = time.monotonic() + _LOOK_S
+        while waiting and time.monotonic() < deadline:
+            record = self._reader.poll(0.2)
+            if record is None or record.error() is not None:
+                continue
+            if waiting.pop((record.topic(), record.partition()), None) is not None:
+                stamp = record.timestamp()[1]
+                oldest = stamp if oldest is None else min(oldest, stamp)
+        self._reader.unassign()
+        return oldest
+
+    def publish(self, topic: str, key: str, value: Mapping[str, object]) -> None:
+        """Append a JSON record, without waiting for it; dropped only if thousands already wait."""
+        if self._producer is None:
+            bound = {"queue.buffering.max.messages": QUEUED_RECORDS_MAX, "linger.ms": 5}
+            self._producer = Producer({**self._settings, **bound, "message.timeout.ms": 60_000})
+        with contextlib.suppress(BufferError):
+            self._producer.produce(topic, key=key, value=json.dumps(value).encode())
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.flush(TIMEOUT_S)
+        if self._reader is not None:
+            self._reader.close()
+
+
+@contextlib.contextmanager
+def _plain() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        said = error.args[0]
+        raise LogUnreachable(f"{said.str().rstrip('.')} ({said.name()})") from None

@@ -1,0 +1,143 @@
+"""A Spark session with the settings that pipelines need; the only place where one is made.
+
+Called by the runner, and by people in notebooks:
+
+    spark = headwater.session()
+
+Traps that it keeps away: workers run another Python than the driver (PYSPARK_PYTHON), no Java or an
+old one, 200 shuffle partitions on a laptop, local time zones, filters that never reach the source.
+What is set here are defaults: `settings` and an existing session win.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipelines.errors import PipelineError, brief
+from headwater.pipelines.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+_STATE = "org.apache.spark.sql.execution.streaming.state"
+
+COMMON = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # RocksDB keeps state outside the heap, and transformWithState needs it.
+    "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+    # A plan that is cut short cannot be compared with the plan of the last run.
+    "spark.sql.debug.maxToStringFields": "10000",
+    # An idle query says where it stands this often: so lag is seen to grow, and to be nothing.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
+}
+APPLICATION = {
+    "spark.python.worker.reuse": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Queries of one application share the executors fairly instead of one after the other.
+    "spark.scheduler.mode": "FAIR",
+}
+
+
+def session(
+    master: str | None = None,
+    *,
+    remote: str | None = None,
+    name: str = "headwater",
+    settings: Mapping[str, str] | None = None,
+    jars: Sequence[Path] = (),
+    log_file: Path | None = None,
+) -> SparkSession:
+    """The session of this process, made where there is none.
+
+    `master`: local[*] unless given; `remote`: a Spark Connect server (sc://HOST:PORT) instead.
+    `log_file`: where Spark's own log goes, which is otherwise the console.
+    """
+    require_pyspark()
+    if remote is not None:
+        return _remote(remote, dict(settings or {}))
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if SparkSession.getActiveSession() is None:
+        os.environ["JAVA_HOME"] = str(java_home())
+    builder: Any = SparkSession.builder
+    everything = settings_for(master or DEFAULT_MASTER, settings or {}, jars, log_file)
+    for setting, value in everything.items():
+        builder = builder.config(setting, value)
+    try:
+        made: SparkSession = builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
+    except Exception as error:
+        raise PipelineError(
+            f"Spark did not start with master {master or DEFAULT_MASTER}: {brief(error)}",
+            hint="check --master, and that its address can be reached",
+        ) from error
+    return made
+
+
+def settings_for(
+    master: str,
+    settings: Mapping[str, str],
+    jars: Sequence[Path] = (),
+    log_file: Path | None = None,
+) -> dict[str, str]:
+    """Every setting of a session, the caller's last."""
+    chosen = {**COMMON, **APPLICATION}
+    if master.startswith("local"):
+        # A task per core: more only adds a state store and a file for each to every batch.
+        chosen["spark.sql.shuffle.partitions"] = str(_cores(master))
+        chosen["spark.driver.host"] = "127.0.0.1"
+        chosen["spark.driver.bindAddress"] = "127.0.0.1"
+    if jars:
+        chosen["spark.jars"] = ",".join(map(str, jars))
+    if log_file is not None:
+        config = Path(__file__).with_name("log4j2.properties")
+        chosen["spark.driver.extraJavaOptions"] = (
+            f"-Dlog4j2.configurationFile={config.as_uri()} -Dheadwater.spark.log={log_file}"
+        )
+    return {**chosen, **settings}
+
+
+def require_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise PipelineError(
+            "pipelines run on PySpark, which is not installed",
+            hint="pip install 'headwater[spark]'",
+        )
+
+
+def _remote(remote: str, settings: dict[str, str]) -> SparkSession:
+    if find_spec("grpc") is None or find_spec("grpc_status") is None:
+        raise PipelineError(
+            f"Spark Connect ({remote}) needs gRPC, which is not installed",
+            hint="pip install 'headwater[connect]'",
+        )
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    try:
+        made: SparkSession = builder.remote(remote).getOrCreate()
+        for setting, value in {**COMMON, **settings}.items():
+            made.conf.set(setting, value)
+    except Exception as error:
+        raise PipelineError(
+            f"no Spark Connect server answers at {remote}: {brief(error)}",
+            hint="check the address of --remote",
+        ) from error
+    return made
+
+
+def _cores(master: str) -> int:
+    inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
+    if inside.isdigit():
+        return int(inside)
+    return os.cpu_count() or 1 if inside == "*" else 1

@@ -1,0 +1,123 @@
+"""`table` to Spark: change records as typed rows, each with what happened to it.
+
+Understood are Debezium's envelope (`before`, `after`, `op`; also inside `payload`, where its converter
+adds schemas) and plain rows, where a record without a value deletes the key. A value is taken for an
+envelope if it has `op` and one of `before` and `after`.
+
+A value that is not JSON of the given schema stops the query with its reason: a null row would look
+like a delete, or like nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headwater.pipelines.context import Context
+from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.sources import events
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+MARKS = ("_op", "_deleted", "_before", "_topic", "_partition", "_offset", "_timestamp")
+DELETED = "_deleted"
+
+
+def changes(
+    context: Context,
+    topic: str,
+    *,
+    schema: str,
+    key: tuple[str, ...],
+    starting: str,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """One row per change of the table that `topic` tells of."""
+    row = _row_type(context, topic, schema, key)
+    records = events(context, topic, schema=None, starting=starting, options=options)
+    return decoded(records, row, key)
+
+
+def decoded(records: DataFrame, row: StructType, key: tuple[str, ...]) -> DataFrame:
+    """Records with Kafka's columns as changes of rows of type `row`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.col("value").cast("string")
+    inner = F.coalesce(F.get_json_object(value, "$.payload"), value)
+    envelope = F.get_json_object(inner, "$.op").isNotNull() & (
+        F.get_json_object(inner, "$.before").isNotNull()
+        | F.get_json_object(inner, "$.after").isNotNull()
+    )
+    read = records.select(
+        F.col("key").cast("string").alias("_key"),
+        F.when(value.isNotNull(), inner).alias("_value"),
+        F.coalesce(envelope, F.lit(False)).alias("_envelope"),
+        *(F.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset", "timestamp")),
+    )
+    op = F.when(F.col("_value").isNull(), F.lit("d")).otherwise(
+        F.when(F.col("_envelope"), F.get_json_object("_value", "$.op")).otherwise(F.lit("u"))
+    )
+    after = F.when(F.col("_envelope"), F.get_json_object("_value", "$.after")).otherwise(
+        F.col("_value")
+    )
+    before = F.when(F.col("_envelope"), F.get_json_object("_value", "$.before"))
+    typed = read.select(
+        "*",
+        op.alias("_op"),
+        _typed(after, row).alias("_after"),
+        _typed(before, row).alias("_before"),
+        _key_row(row, key).alias("_key_row"),
+    ).withColumn(DELETED, F.col("_op") == F.lit("d"))
+    return typed.select(*(_field(name, key) for name in row.names), *MARKS)
+
+
+def _typed(text: Column, row: StructType) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.from_json(text, row, {"mode": "FAILFAST"})
+
+
+def _field(name: str, key: tuple[str, ...]) -> Column:
+    """A column of the row as it is now; of a deleted one as it was, or as its key says."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    gone = F.col("_before")[name]
+    if name in key:
+        gone = F.coalesce(gone, F.col("_key_row")[name])
+    return F.when(F.col(DELETED), gone).otherwise(F.col("_after")[name]).alias(name)
+
+
+def _key_row(row: StructType, key: tuple[str, ...]) -> Column:
+    """The key columns from the record's key: JSON, Debezium's JSON with a schema, or plain text."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructType
+
+    wanted = StructType([row[name] for name in key])
+    text = F.col("_key")
+    inner = F.coalesce(F.get_json_object(text, "$.payload"), text)
+    parsed = F.from_json(inner, wanted)
+    if len(key) > 1:
+        return parsed
+    plain = F.struct(F.trim(text, F.lit('"')).cast(wanted[0].dataType).alias(key[0]))
+    return F.when(text.startswith("{"), parsed).otherwise(plain)
+
+
+def _row_type(context: Context, topic: str, schema: str, key: tuple[str, ...]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    try:
+        row = StructType.fromDDL(schema)
+    except Exception as error:
+        raise PipelineError(
+            f"the schema of table {topic!r} cannot be read: {schema!r}",
+            hint="write it as in 'order_id STRING, total DOUBLE'",
+        ) from error
+    missing = [name for name in key if name not in row.names]
+    if missing:
+        raise PipelineError(
+            f"the key of table {topic!r} names {', '.join(missing)}, which its schema lacks",
+            hint=f"its columns are {', '.join(row.names)}",
+        )
+    return row

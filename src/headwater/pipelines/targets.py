@@ -1,0 +1,102 @@
+"""Where a view's result can live: SCHEME:REST to a started writer. The seam for further targets.
+
+Called while a view is built. A target is a function that gets the built query and returns Spark's
+DataStreamWriter, with format and options set; the runner adds name, mode, trigger and checkpoint.
+`register` adds one under a new scheme.
+
+    topic:NAME      a topic of the log, exactly once
+    parquet:PATH    files that Spark writes, exactly once
+    memory:         a table in the driver with the view's name, for trying
+    console:        the terminal, for trying
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipelines.context import Context
+from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.rows import as_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a target is handed."""
+
+    frame: DataFrame
+    view: View
+    rest: str
+    """Of the view's `to`, after the colon."""
+    context: Context
+    updates: bool
+    """Whether a row may come again with other values, so that a key is needed."""
+
+
+Target = Callable[[Result], Any]
+_TARGETS: dict[str, Target] = {}
+
+
+def register(scheme: str, target: Target) -> None:
+    """Make `to="scheme:…"` mean `target`."""
+    _TARGETS[scheme] = target
+
+
+def target_of(view: View) -> tuple[Target, str]:
+    """The target that a view names, and the rest of its name."""
+    scheme, colon, rest = view.to.partition(":")
+    target = _TARGETS.get(scheme)
+    if target is None or not colon:
+        known = ", ".join(f"{name}:" for name in _TARGETS)
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) goes to {view.to!r}, which names no target",
+            hint=f"there are {known}, as in to='topic:{view.name}'",
+        )
+    return target, rest
+
+
+def topic_of(view: View) -> str | None:
+    """The topic that a view writes to, if it does."""
+    scheme, _, rest = view.to.partition(":")
+    return rest if scheme == "topic" else None
+
+
+def _topic(result: Result) -> Any:
+    _require_rest(result, "a topic", "topic:orders")
+    records = as_records(result.frame, result.view, updates=result.updates)
+    # Real-time mode takes no Python sink: there, Spark's connector writes, at least once.
+    name = "kafka" if result.context.speed == REAL_TIME else "headwater"
+    writer = records.writeStream.format(name).options(**result.context.kafka_options())
+    return writer.option("topic", result.rest)
+
+
+def _parquet(result: Result) -> Any:
+    _require_rest(result, "a folder", "parquet:data/orders")
+    return result.frame.writeStream.format("parquet").option("path", result.rest)
+
+
+def _memory(result: Result) -> Any:
+    return result.frame.writeStream.format("memory")
+
+
+def _console(result: Result) -> Any:
+    return result.frame.writeStream.format("console").option("truncate", "false")
+
+
+def _require_rest(result: Result, what: str, example: str) -> None:
+    if not result.rest:
+        raise PipelineError(
+            f"the view {result.view.name!r} ({result.view.place}) does not say {what}",
+            hint=f"write to={example!r}",
+        )
+
+
+register("topic", _topic)
+register("parquet", _parquet)
+register("memory", _memory)
+register("console", _console)

@@ -1,0 +1,128 @@
+"""The words of a pipeline file: `stream` and `table` name what comes in, `view` where a result lives.
+
+    import headwater as hw
+
+    @hw.view("large_orders", key="order_id", to="topic:large-orders")
+    def large_orders():
+        orders = hw.stream("orders", schema="order_id STRING, total DOUBLE")
+        return orders.where("total > 1000")
+
+Everything in between is PySpark. Called by users; the decorator only notes the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headwater.pipelines.context import current
+from headwater.pipelines.declared import DECLARED, MICRO_BATCH, MODES, SPEEDS, Mode, View
+from headwater.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Function = TypeVar("Function", bound=Callable[[], Any])
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def stream(
+    topic: str,
+    *,
+    schema: str | None = None,
+    starting: str = "earliest",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of a topic as a streaming DataFrame of events.
+
+    Without `schema`: the columns of Spark's Kafka source (key, value, topic, partition, offset,
+    timestamp, timestampType). With `schema` (`"id STRING, total DOUBLE"`): JSON values decoded into
+    these columns. `starting` is where a query begins that has no checkpoint yet: `earliest`,
+    `latest`, or Spark's JSON of offsets. `options` go to the source as they are.
+    """
+    from headwater.pipelines.sources import events
+
+    context = current()
+    context.streams.append(topic)
+    return events(context, topic, schema=schema, starting=starting, options=options or {})
+
+
+def table(
+    topic: str,
+    *,
+    schema: str,
+    key: str | Sequence[str],
+    starting: str = "earliest",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """A change stream understood as a table: one row per change, deletes included.
+
+    Values are Debezium's envelope or plain rows, where a record without a value deletes its key.
+    Columns: those of `schema` (of a deleted row: as it was before, or its key alone), then `_op`
+    (`c`, `u`, `d`, `r`), `_deleted`, `_before` (the row as it was, where the record says so), and
+    `_topic`, `_partition`, `_offset`, `_timestamp`.
+    """
+    from headwater.pipelines.tables import changes
+
+    context = current()
+    context.tables.append(topic)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    return changes(
+        context, topic, schema=schema, key=keys, starting=starting, options=options or {}
+    )
+
+
+def view(
+    name: str,
+    *,
+    key: str | Sequence[str] = (),
+    to: str | None = None,
+    mode: Mode | None = None,
+    every: str | None = None,
+    speed: str = MICRO_BATCH,
+    options: Mapping[str, str] | None = None,
+) -> Callable[[Function], Function]:
+    """Say where the result of a function lives; the function takes nothing and returns a DataFrame.
+
+    `name` also names the checkpoint and the consumer group (`headwater-NAME`). `key`: the columns
+    that make a row one row. `to`: SCHEME:REST; without it, the topic of the view's name. `mode` is
+    Spark's output mode, `every` the time between two micro-batches, `speed` may be `real-time`.
+    """
+    complaint = _complaint(name, mode, speed)
+
+    def declare(function: Function) -> Function:
+        place = _place(function)
+        if complaint is not None:
+            raise PipelineError(f"{place}: {complaint}")
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        target = f"topic:{name}" if to is None else to
+        more = {str(name): str(value) for name, value in (options or {}).items()}
+        DECLARED.add(View(name, function, target, keys, mode, every, speed, more, place))
+        return function
+
+    return declare
+
+
+def _complaint(name: str, mode: str | None, speed: str) -> str | None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return (
+            f"{name!r} cannot be the name of a view; use letters, digits, dot, dash and "
+            "underscore, as in @hw.view('orders_by_day')"
+        )
+    if mode is not None and mode not in MODES:
+        return f"the view {name!r} asks for mode {mode!r}; there are {', '.join(MODES)}"
+    if speed not in SPEEDS:
+        return f"the view {name!r} asks for speed {speed!r}; there are {', '.join(SPEEDS)}"
+    return None
+
+
+def _place(function: Callable[[], Any]) -> str:
+    code = inspect.unwrap(function).__code__
+    path = Path(code.co_filename)
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}:{code.co_firstlineno}"
