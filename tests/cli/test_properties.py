@@ -60,6 +60,11 @@ def test_a_word_without_a_name_or_a_value_is_refused(word):
         parse_assignments([word])
 
 
+def test_a_backslash_with_a_blank_behind_it_continues_nothing(tmp_path):
+    path = written(tmp_path, "a=x\\ \nb=1\n")
+    assert read_settings(path) == {"a": "x\\", "b": "1"}
+
+
 NAMES = st.from_regex(r"[a-z]([a-z.]{0,20}[a-z])?", fullmatch=True)
 PLAIN = st.text(st.characters(codec="ascii", exclude_categories=["C"]), max_size=30)
 

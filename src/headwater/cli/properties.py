@@ -73,7 +73,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             begin = number
-        if line.endswith("\\"):
+        if raw.endswith("\\"):  # with a blank behind it, it is a part of the value
             parts.append(line[:-1])
             continue
         yield begin, "".join([*parts, line])

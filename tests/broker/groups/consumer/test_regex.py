@@ -83,6 +83,12 @@ expressions = st.recursive(
 )
 
 
+@pytest.mark.parametrize("expression", ["$^", "^$", "($^)*", "(^|$){2}", "$^$"])
+def test_the_empty_name_begins_where_it_ends(expression: str) -> None:
+    assert Regex(expression).matches("")
+    assert not Regex(expression).matches("a")
+
+
 @given(expressions, st.text(alphabet="ab1-", max_size=6))
 def test_it_answers_as_python_does(expression: str, name: str) -> None:
     assert Regex(expression).matches(name) == (re.fullmatch(expression, name) is not None)

@@ -48,7 +48,8 @@ class Regex:
             if reached is None:
                 reached = self._step(states, letter)
             states = reached
-        return _MATCH in states or _MATCH in self._closure(states, "end")
+        here = ("end",) if name else ("start", "end")  # the empty name begins where it ends
+        return _MATCH in states or _MATCH in self._closure(states, *here)
 
     def _step(self, states: frozenset[int], letter: str) -> frozenset[int]:
         reached = []
@@ -62,7 +63,7 @@ class Regex:
         found = self._seen[states, letter] = self._closure(reached)
         return found
 
-    def _closure(self, states: Iterable[int], where: str = "") -> frozenset[int]:
+    def _closure(self, states: Iterable[int], *where: str) -> frozenset[int]:
         """Those states, and all that can be reached without a letter; `where` we are."""
         found: set[int] = set()
         waiting = list(states)
@@ -70,7 +71,7 @@ class Regex:
             state = waiting.pop()
             if state not in found:
                 found.add(state)
-                if state != _MATCH and self._letters[state] in (None, where):
+                if state != _MATCH and self._letters[state] in (None, *where):
                     waiting.extend(self._next[state])
         self._spend(len(found))
         return frozenset(s for s in found if s == _MATCH or self._letters[s] is not None)
