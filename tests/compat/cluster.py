@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwater.testing.apache_kafka import apache_kafka
+from headwater.testing.apache_kafka import QUICK_JVM, _free_ports, apache_kafka
 
 from .waiting import until
 from .wire import ErrorCode, Wire, connected
@@ -107,7 +106,7 @@ def _is_served(wire: Wire, name: str, partitions: int) -> bool:
 def running(target: str) -> Iterator[Cluster]:
     """Start the named server; it is stopped at the end."""
     if target == "kafka":
-        with apache_kafka({**SETTINGS, **KAFKA_ONLY}) as kafka:
+        with apache_kafka({**SETTINGS, **KAFKA_ONLY}, jvm=QUICK_JVM) as kafka:
             yield Cluster(target, kafka.bootstrap, kafka.data)
     elif target == "headwater":
         with (
@@ -127,7 +126,7 @@ def headwater_process(
 
     A test may kill the process itself; one that dies unasked is a failure.
     """
-    port = port or _free_port()
+    port = port or _free_ports(1)[0]
     chosen = [f"--set={name}={value}" for name, value in {**SETTINGS, **settings}.items()]
     command = [sys.executable, "-m", "headwater", "broker", "--data", str(data)]
     log = data.with_suffix(".log")
@@ -163,9 +162,3 @@ def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
             return bool(wire.versions)
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

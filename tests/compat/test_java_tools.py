@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.testing.apache_kafka import MissingServer, java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, java_tool, kafka_jars
 
 from .cluster import Cluster
 from .confluent import consumer, poll_until, producer, send
@@ -18,7 +18,6 @@ from .missing import skip_or_fail
 
 Tool = Callable[..., str]
 TOOLS = "org.apache.kafka.tools"
-QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from headwater.testing.apache_kafka import MissingServer, java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, java_tool, kafka_jars
 
 from .asking import EARLIEST, end_offset, fetch, offset_at, produce
 from .batches import batch
@@ -139,7 +139,9 @@ def test_the_files_can_be_read_by_kafkas_own_tool(wire: Wire, cluster: Cluster, 
         for each in folder.glob(pattern)
     ]
     done = java_tool(
-        "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--deep-iteration", "--files", ",".join(files)),
+        jvm=QUICK_JVM,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
-from headwater.testing.apache_kafka import java_tool
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool
 
 from .cluster import Cluster
 from .confluent import consumer, producer, take
-from .test_java_tools import QUICK_JVM, TOOLS, Tool, class_archive, tool
+from .test_java_tools import TOOLS, Tool, class_archive, tool
 from .transacting import Transactor
 from .waiting import until
 from .wire import Wire

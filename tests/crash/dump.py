@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from headwater.testing.apache_kafka import java_tool
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool
 
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot")
 COMPLAINTS = (
@@ -32,7 +32,9 @@ def problems(folders: Iterable[Path]) -> tuple[list[str], int]:
         if path.suffix in SUFFIXES and path.stat().st_size
     ]
     done = java_tool(
-        "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--deep-iteration", "--files", ",".join(files)),
+        jvm=QUICK_JVM,
     )
     lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
     found = [

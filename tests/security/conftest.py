@@ -10,6 +10,7 @@ import pytest
 
 from headwater.testing.apache_kafka import MissingServer
 from tests.compat.missing import skip_or_fail
+from tests.compat.waiting import until
 from tests.compat.wire import Wire, connected
 from tests.security import servers
 from tests.security.scram_client import give_password, log_in
@@ -61,7 +62,14 @@ def new_user(server: Secured, password: str) -> str:
     with server.admin() as wire:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             assert give_password(wire, mechanism, name, password) == 0
+    until(lambda: _may_log_in(server, name, password), "the password to be in force")
     return name
+
+
+def _may_log_in(server: Secured, user: str, password: str) -> bool:
+    """Kafka learns of passwords a moment after it has acknowledged them, in their order."""
+    with connected(server.listeners["SASL_PLAINTEXT"]) as wire:
+        return log_in(wire, "SCRAM-SHA-512", user, password).error_code == 0
 
 
 @pytest.fixture

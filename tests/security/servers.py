@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.testing.apache_kafka import _free_ports, apache_kafka
+from headwater.testing.apache_kafka import QUICK_JVM, _free_ports, apache_kafka
 from headwater.testing.certificates import Authority, Issued
 from tests.compat.waiting import until
 from tests.compat.wire import Wire, connected
@@ -115,7 +115,7 @@ class Secured:
 @contextlib.contextmanager
 def kafka(certificates: Certificates) -> Iterator[Secured]:
     settings = {**SETTINGS, **certificates.settings()}
-    with apache_kafka(settings, listeners=LISTENERS) as node:
+    with apache_kafka(settings, listeners=LISTENERS, jvm=QUICK_JVM) as node:
         where = {"PLAINTEXT": node.bootstrap, **node.listeners}
         yield Secured("kafka", where, certificates, node.log, node.data)
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from headwater.testing.apache_kafka import MissingServer, java_tool
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, java_tool
 from tests.compat.missing import skip_or_fail
 from tests.security.scram_client import give_password
 from tests.security.servers import Secured
@@ -32,7 +32,9 @@ def tool(ours: Secured, tmp_path):
         address = ours.listeners["SASL_SSL"]
         try:
             done = java_tool(
-                main, "--bootstrap-server", address, "--command-config", str(file), *words
+                main,
+                *("--bootstrap-server", address, "--command-config", str(file), *words),
+                jvm=QUICK_JVM,
             )
         except MissingServer as missing:
             skip_or_fail(f"Kafka's tools cannot run here: {missing}")

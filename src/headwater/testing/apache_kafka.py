@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import random
 import shutil
 import signal
 import socket
@@ -32,6 +33,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 from headwater.testing.kafka_jars import (
     KAFKA_VERSION,
+    QUICK_JVM,
     MissingServer,
     find_program,
     java_tool,
@@ -40,6 +42,7 @@ from headwater.testing.kafka_jars import (
 
 __all__ = [
     "KAFKA_VERSION",
+    "QUICK_JVM",
     "ApacheKafka",
     "KafkaStartError",
     "MissingServer",
@@ -113,11 +116,13 @@ def apache_kafka(
     log_dir: Path | str | None = None,
     keep: bool = False,
     listeners: Mapping[str, str] | None = None,
+    jvm: Sequence[str] = _SERVER_JVM,
 ) -> Iterator[ApacheKafka]:
     """One node of Apache Kafka on free loopback ports; stopped, and its folder removed, at the end.
 
     `log_dir` is kept and may be given again (a restart); `keep=True` keeps the temporary folder.
-    `listeners` are more of them, beside the plain one: name → security protocol.
+    `listeners` are more of them, beside the plain one: name → security protocol. `jvm=QUICK_JVM`
+    is for tests, where a node that starts quickly is worth more than one that is fast later.
     """
     java = find_program("java", "openjdk-17-jre-headless")
     classpath = f"{kafka_jars()}/*"
@@ -132,7 +137,7 @@ def apache_kafka(
         if not (data / "meta.properties").exists():
             _format(java, classpath, properties)
         log = home / "kafka.log"
-        command = [java, f"-Xmx{heap}", f"-Xms{heap}", *_SERVER_JVM, "-cp", classpath]
+        command = [java, f"-Xmx{heap}", f"-Xms{heap}", *jvm, "-cp", classpath]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*command, "kafka.Kafka", str(properties)],
@@ -190,11 +195,15 @@ def _format(java: str, classpath: str, properties: Path) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    """Ports that nobody has, and that no client gets either before Kafka takes them: the system
+    gives clients those from 32768 on (macOS: from 49152), and with `bind(0)` us, too."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

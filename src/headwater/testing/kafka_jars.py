@@ -19,6 +19,8 @@ from pathlib import Path
 from headwater.errors import HeadwaterError
 
 KAFKA_VERSION = "4.3.1"
+QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""For tests: a JVM that lives for seconds spends more on compiling well than it ever gets back."""
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>

@@ -13,7 +13,7 @@ import pytest
 from headwater.broker.groups.records import group_key
 from headwater.errors import HeadwaterError
 from headwater.record import records
-from headwater.testing.apache_kafka import java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool, kafka_jars
 
 from .consumer.hall import FakeImage
 from .desk import Desk
@@ -106,6 +106,7 @@ def _dumped(desk: Desk, folder: Path) -> list[tuple[Any, Any]]:
     dump = java_tool(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--files", str(segment), "--offsets-decoder", "--print-data-log"),
+        jvm=QUICK_JVM,
     )
     assert dump.returncode == 0, dump.stderr
     found = [(json.loads(key), _payload(text)) for key, text in DECODED.findall(dump.stdout)]

@@ -28,7 +28,7 @@ from kio.serial import entity_reader, entity_writer
 
 from headwater.broker import wire
 from headwater.broker.broker import Broker
-from headwater.testing.apache_kafka import MissingServer, apache_kafka
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 
 
 class Node:
@@ -209,7 +209,7 @@ def _kafka_server(request: pytest.FixtureRequest) -> Iterator[str]:
     capture = request.config.pluginmanager.getplugin("capturemanager")
     try:
         with capture.global_and_fixture_disabled():  # fetching jars takes a while: let it be seen
-            server = apache_kafka()
+            server = apache_kafka(jvm=QUICK_JVM)
             running = server.__enter__()
     except MissingServer as missing:
         if os.environ.get("HEADWATER_REQUIRE_SERVERS") == "1":

@@ -10,7 +10,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.shares.state import Ack
 from headwater.broker.shares.state_topic import NAME, kafka_uuid
 from headwater.errors import HeadwaterError
-from headwater.testing.apache_kafka import java_tool, kafka_jars
+from headwater.testing.apache_kafka import QUICK_JVM, java_tool, kafka_jars
 
 from .test_coordinator import keeper, settle, take
 
@@ -30,6 +30,7 @@ async def test_kafka_reads_our_records(tmp_path: Path) -> None:
     dump = java_tool(
         "org.apache.kafka.tools.DumpLogSegments",
         *("--files", str(segment), "--share-group-state-decoder", "--print-data-log"),
+        jvm=QUICK_JVM,
     )
     assert dump.returncode == 0, dump.stderr
     assert "Error" not in dump.stdout, dump.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log.files import Files
-from headwater.testing.apache_kafka import MissingServer, java_tool
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, java_tool
 from tests.broker.serving import serving
 from tests.compat.asking import fetch
 from tests.compat.batches import CONTROL, read_batches
@@ -92,6 +92,7 @@ def test_kafka_reads_the_list_of_aborted_transactions(data: Path) -> None:
         done = java_tool(
             "org.apache.kafka.tools.DumpLogSegments",
             *("--files", str(data / "t-0" / f"{0:020d}.txnindex")),
+            jvm=QUICK_JVM,
         )
     except MissingServer as missing:
         skip_or_fail(f"Kafka's tools cannot run here: {missing}")
