@@ -62,18 +62,16 @@ class Columns:
     ) -> None:
         self.schema = schema
         self.next_offset = bounds.first
-        self.used_bytes = 0
         self._names = tuple(schema.names)
         self._constants = _Constants(topic, partition)
         self._bounds = bounds
         self._check_crcs = check_crcs
 
     def decode(self, data: Bytes, aborted: Aborted = ()) -> Iterator[pa.RecordBatch]:
-        """The records in the whole batches of `data`; `used_bytes` of it are done with afterwards."""
-        table, self.used_bytes = h.scan(data)
-        if len(table):
-            last = table[-1, h.BASE_OFFSET] + table[-1, h.LAST_DELTA]
-            self.next_offset = max(self.next_offset, int(last) + 1)
+        """The records in the whole batches of `data`."""
+        table, _ = h.scan(data, self._bounds.end)
+        if not len(table):
+            return
         kept = table[self._counts(table, data, aborted)]
         if np.any(kept[:, h.COUNT] < 0):
             raise CorruptBatch("a batch of fewer than no records")
@@ -81,8 +79,15 @@ class Columns:
             _check_crcs(data, kept)
         for payload, rows in _payloads(data, kept):
             batch = self._arrow(payload, rows)
+            self._go_on(rows)
             if batch.num_rows:
                 yield batch
+        self._go_on(table)
+
+    def _go_on(self, table: Table) -> None:
+        """Only behind what was handed out: should the rest be damaged, it can be read elsewhere."""
+        last = table[-1, h.BASE_OFFSET] + table[-1, h.LAST_DELTA]
+        self.next_offset = max(self.next_offset, int(last) + 1)
 
     def _counts(self, table: Table, data: Bytes, aborted: Aborted) -> NDArray[np.bool_]:
         """Which batches have records for us."""
@@ -207,7 +212,9 @@ def _payloads(data: Bytes, table: Table) -> Iterator[tuple[Bytes, Table]]:
     if not len(table):
         return
     if not np.any(table[:, h.ATTRIBUTES] & h.CODEC):
-        group = np.cumsum(table[:, h.PAYLOAD_SIZE]) // BATCH_BYTES
+        ends = np.cumsum(table[:, h.PAYLOAD_SIZE])
+        parts = max(round(int(ends[-1]) / BATCH_BYTES), 1)
+        group = ends * parts // (ends[-1] + 1)
         for rows in np.split(table, np.flatnonzero(np.diff(group)) + 1):
             yield data, np.ascontiguousarray(rows)
         return

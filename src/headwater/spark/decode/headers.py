@@ -62,9 +62,9 @@ def _i32(data, at):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(types.UniTuple(types.int64, 2)(BYTES, types.int64), cache=True, nogil=True)
-def _count(data, end):  # type: ignore[no-untyped-def]
+def _count(data, end_offset):  # type: ignore[no-untyped-def]
     """How many whole batches, and where the last one ends; (error, where) for nonsense."""
-    count, at = types.int64(0), types.int64(0)
+    count, at, end = types.int64(0), types.int64(0), types.int64(len(data))
     while end - at >= HEADER_BYTES:
         if data[at + 16] != 2:
             return types.int64(_BAD_MAGIC), at
@@ -73,8 +73,11 @@ def _count(data, end):  # type: ignore[no-untyped-def]
             return types.int64(_BAD_LENGTH), at
         if size > end - at:
             break
+        following = _i64(data, at) + _i32(data, at + 23) + 1
         at += size
         count += 1
+        if following >= end_offset:
+            break
     return count, at
 
 
@@ -98,9 +101,12 @@ def _fill(data, table):  # type: ignore[no-untyped-def]
         at += size
 
 
-def scan(data: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
-    """The table of the whole batches in `data`, and where the first one that is cut off begins."""
-    count, end = _count(data, len(data))
+def scan(data: NDArray[np.uint8], end_offset: int = (1 << 63) - 1) -> tuple[NDArray[np.int64], int]:
+    """The table of the whole batches in `data`, and where the first one that is cut off begins.
+
+    Nothing is looked at behind the batch that reaches `end_offset`: a broker may be writing there.
+    """
+    count, end = _count(data, end_offset)
     if count == _BAD_MAGIC:
         raise UnknownMagic(f"message format {data[end + 16]} is not supported, only 2 is")
     if count == _BAD_LENGTH:

@@ -127,7 +127,7 @@ class Fetcher:
         return piece
 
     def _run_ahead(self, position: int, piece: Piece) -> None:
-        table, used_bytes = headers.scan(piece.data)
+        table, used_bytes = headers.scan(piece.data, self._end)
         if not len(table):
             return
         following = int(table[-1, headers.BASE_OFFSET] + table[-1, headers.LAST_DELTA]) + 1

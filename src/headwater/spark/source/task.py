@@ -54,6 +54,7 @@ def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.R
     check_crcs = options.client.get("check.crcs", "true").lower() != "false"
     columns = Columns(schema, task.range.topic, task.range.partition, bounds, check_crcs=check_crcs)
     try:
+        yield from _from_files(task, options, columns)
         yield from _from_the_leader(task, options, columns)
     except RecordError as error:
         raise SparkError(
@@ -61,6 +62,28 @@ def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.R
             f"{columns.next_offset}: {error}.",
             hint="The broker's disk has changed it. Restore the segment, or delete the records.",
         ) from error
+
+
+def _from_files(task: Task, options: SourceOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """As much of the range as can be had from files, which may be nothing."""
+    if task.folder is None:
+        return
+    from headwater.spark.source.files import FileReader, FilesChanged, folder_of
+
+    where = task.range
+    folder = folder_of(task.folder, where, task.topic_id, task.cluster_id, task.leader)
+    if folder is None:
+        return
+    reader = FileReader(folder, where, options.isolation)
+    try:
+        while columns.next_offset < where.end:
+            piece = reader.piece(columns.next_offset)
+            yield from columns.decode(piece.data, piece.aborted)
+    except (FilesChanged, RecordError) as error:
+        # Damage, too: the leader may have the records yet, or it says so with authority.
+        logger.info("%s: %s; going on over the network", folder, error)
+    finally:
+        reader.close()
 
 
 def _from_the_leader(
