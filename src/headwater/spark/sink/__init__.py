@@ -1,0 +1,51 @@
+"""Stage: rows of a DataFrame to records of a topic, exactly once. `spark.datasource` calls these two.
+
+columns, settings   what is asked for, checked on the driver
+rows                Arrow to record batches (buffers, placing, encoding, hashing, memory)
+part                a task's rows in one open transaction (producing, transaction)
+decisions           the driver's word that a batch counts; read again after a crash (committed)
+ending              commits what is decided
+stream, batch       Spark's two kinds of writers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.types import StructType
+
+
+def batch_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceWriter:
+    """For `df.write`. Raises BadOption or BadColumns before anything is written."""
+    from headwater.spark.errors import BadOption
+    from headwater.spark.sink import columns, settings
+    from headwater.spark.sink.batch import BatchWriter
+
+    if overwrite:
+        raise BadOption(
+            "A topic cannot be overwritten.", hint='Use mode("append"), or delete the topic first.'
+        )
+    read = settings.read(options)
+    return BatchWriter(read, columns.check(schema, read.topic))
+
+
+def stream_writer(
+    options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceStreamWriter:
+    """For `df.writeStream`. Raises BadOption or BadColumns before anything is written."""
+    from headwater.spark.errors import BadOption
+    from headwater.spark.sink import columns, settings
+    from headwater.spark.sink.stream import StreamWriter
+
+    if overwrite:
+        raise BadOption(
+            "A topic has no complete mode.",
+            hint='Use outputMode("append") or outputMode("update").',
+        )
+    read = settings.read(options)
+    return StreamWriter(read, columns.check(schema, read.topic))

@@ -1,0 +1,64 @@
+"""`df.write.format("headwater")`: all rows of the job are in the topic, or none of them.
+
+Each task prepares its part in an open transaction; the driver commits them one after the other when all
+tasks have succeeded. A job that fails before leaves nothing that a reader of committed data could see.
+The limit: nobody replays a batch job. If the driver dies within the moment in which it commits, some
+parts are there and the others are taken back by the broker after kafka.transaction.timeout.ms.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from headwater.spark import connect
+from headwater.spark.sink import ending, part
+from headwater.spark.sink.columns import Columns
+from headwater.spark.sink.errors import PartLost
+from headwater.spark.sink.part import Part
+from headwater.spark.sink.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    part: Part
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, settings: Settings, columns: Columns) -> None:
+        self._settings = settings
+        self._columns = columns
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        context = TaskContext.get()
+        assert context is not None, "Spark calls write inside a task"
+        slot = context.partitionId()
+        name = f"headwater-job-{self._job}-{slot}-{context.taskAttemptId()}"
+        cluster = connect.cluster(self._settings.client)
+        return Written(part.write(cluster, self._settings, self._columns, slot, name, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        parts = _parts(messages)
+        lost = ending.finish(connect.cluster(self._settings.client), parts)
+        if lost:
+            raise PartLost(
+                f"{len(lost)} of {len(parts)} parts of the job ran out of time before they could be "
+                "committed; the others are in the topic.",
+                hint="Raise kafka.transaction.timeout.ms beyond the time that the job takes.",
+            )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        ending.abort(connect.cluster(self._settings.client), _parts(messages))
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+    return [each.part for each in messages if isinstance(each, Written) and each.part.rows]

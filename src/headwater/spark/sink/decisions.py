@@ -1,0 +1,187 @@
+"""The log of decisions: which batch of which query is committed, and of what transactions it consists.
+
+The driver calls `decide` when all tasks of a batch have prepared their parts. From then on the batch is
+committed, whatever happens: who finds the decision ends its transactions. Without a decision nothing of
+a batch counts. So the whole batch hangs on one record, written in one transaction of the decider:
+
+    topic __headwater_sink, one partition, compacted
+        key     the query's id
+        value   JSON: {"version": 1, "batch", "token", "tasks", "parts": [[slot, rows, digest,
+                transactional id, producer id, epoch, topic, partition, offset], …]}
+    group headwater-sink-<query id>, partition 0 of that topic
+        offset  of that record; its note is {"batch", "token"}: found with one question
+
+The record is the truth. The group's offset only spares a reader the search; brokers forget offsets of
+groups that nobody uses (`offsets.retention.minutes`, a week), and then the topic is read from its start.
+
+Two drivers of one query (one thought dead) must not both decide: a decider first takes a new epoch of
+the query's own transactional id, which fences the other, and only then looks whether there is a decision.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.record.records import Record, build
+from headwater.spark import connect
+from headwater.spark import connection as api
+from headwater.spark.connect import READ_COMMITTED, Cluster, TryAgain
+from headwater.spark.sink import transaction
+from headwater.spark.sink.committed import read
+from headwater.spark.sink.part import Part
+from headwater.spark.sink.producing import Producing
+from headwater.spark.sink.rows import Unsent
+from headwater.spark.sink.transaction import Identity
+
+TOPIC = "__headwater_sink"
+PLACE = (TOPIC, 0)
+_VERSION = 1
+_DECIDING_MS = 60_000
+_FETCH_VERSION = 7
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(4 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+
+
+@dataclass(frozen=True)
+class Decision:
+    batch: int
+    token: str
+    """Of the run that decided: tells a replay from the same batch done twice at the same time."""
+    tasks: int
+    parts: tuple[Part, ...] = ()
+    """Only those with rows; empty also where only the note was read."""
+    offset: int = -1
+
+
+class Decisions:
+    """Of one query."""
+
+    def __init__(self, cluster: Cluster, query: str) -> None:
+        self._cluster = cluster
+        self._query = query
+        self.group = f"headwater-sink-{query}"
+
+    def noted(self) -> Decision | None:
+        """The latest decision, without its parts where the group's note is there."""
+        found = self._note()
+        return self._search() if found is None else found
+
+    def whole(self, known: Decision) -> Decision:
+        """The decision with its parts."""
+        if known.parts or known.offset < 0:
+            return known
+        found = self._search(known.offset) or self._search()
+        assert found is not None, "compaction keeps the last record of a key"
+        return found
+
+    def claim(self) -> tuple[Identity, Decision | None]:
+        """Fence any other decider; then the latest decision, which only the holder can now change."""
+        identity = transaction.begin(self._cluster, self.group, _DECIDING_MS)
+        return identity, self.noted()
+
+    def write(self, identity: Identity, decision: Decision) -> None:
+        """Must follow `claim`. When this returns, the decision is durable."""
+        ensure_topic(self._cluster)
+        producing = Producing(self._cluster, identity, 0, self._cluster.deadline_s)
+        record = Record(0, 0, self._query.encode(), _encode(decision))
+        whole = memoryview(bytearray(build([record])))
+        producing.send([Unsent(*PLACE, 1, whole)])
+        producing.flush()
+        assert producing.witness is not None, "an acknowledged batch has an offset"
+        note = json.dumps({"batch": decision.batch, "token": decision.token})
+        offset = producing.witness[2]
+        transaction.commit_offset(self._cluster, identity, self.group, PLACE, offset, note)
+        if transaction.end(self._cluster, identity, commit=True) is transaction.Ended.OVER:
+            raise TryAgain("another driver of the same query took over while this one decided")
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _note(self) -> Decision | None:
+        body = {
+            "group_id": self.group,
+            "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+            "require_stable": True,
+        }
+
+        def attempt() -> Decision | None:
+            keeper = transaction.coordinator(self._cluster, self.group, transaction.GROUP)
+            answer = keeper.ask(api.OFFSET_FETCH, body, _FETCH_VERSION)
+            connect.check(answer.error_code, f"looking at group {self.group}")
+            (found,) = answer.topics[0].partitions
+            if found.error_code is ErrorCode.unstable_offset_commit:
+                raise TryAgain("a decision is being made")
+            connect.check(found.error_code, f"looking at group {self.group}")
+            if found.committed_offset < 0 or not found.metadata:
+                return None
+            note = json.loads(found.metadata)
+            return Decision(note["batch"], note["token"], 0, offset=found.committed_offset)
+
+        return self._cluster.retrying(attempt)
+
+    def _search(self, start: int = 0) -> Decision | None:
+        """The query's last committed record from `start` on."""
+        known = self._cluster.metadata([TOPIC])
+        if TOPIC not in known.topics:
+            return None
+        key, found = self._query.encode(), None
+        end = self._cluster.list_offsets({PLACE: connect.LATEST}, READ_COMMITTED, known)[PLACE]
+        for record in read(self._cluster, PLACE, start, end):
+            if record.key == key and record.value is not None:
+                found = _decode(record)
+        return found
+
+
+def _encode(decision: Decision) -> bytes:
+    parts = []
+    for each in decision.parts:
+        assert each.identity is not None and each.witness is not None, "parts with rows have both"
+        who = each.identity
+        named = [each.slot, each.rows, str(each.digest), who.transactional_id]
+        parts.append([*named, who.producer_id, who.epoch, *each.witness])
+    body = {
+        "version": _VERSION,
+        "batch": decision.batch,
+        "token": decision.token,
+        "tasks": decision.tasks,
+        "parts": parts,
+    }
+    return json.dumps(body).encode()
+
+
+def _decode(record: Record) -> Decision:
+    assert record.value is not None
+    body: dict[str, Any] = json.loads(record.value)
+    parts = tuple(
+        Part(slot, rows, int(digest), Identity(name, producer, epoch), (topic, partition, offset))
+        for slot, rows, digest, name, producer, epoch, topic, partition, offset in body["parts"]
+    )
+    return Decision(body["batch"], body["token"], body["tasks"], parts, record.offset)
+
+
+def ensure_topic(cluster: Cluster) -> None:
+    """Make the topic of decisions unless it is there."""
+    if TOPIC in cluster.metadata([TOPIC]).topics:
+        return
+    topic = {
+        "name": TOPIC,
+        "num_partitions": 1,
+        "replication_factor": -1,
+        "configs": [{"name": name, "value": value} for name, value in _CONFIGS.items()],
+    }
+
+    def attempt() -> None:
+        answer = cluster.anyone().ask(api.CREATE_TOPICS, {"topics": [topic], "timeout": 30_000}, 5)
+        code = answer.topics[0].error_code
+        if code is ErrorCode.not_controller:
+            raise TryAgain("the controller has moved")
+        if code is not ErrorCode.topic_already_exists:
+            connect.check(code, f"creating topic {TOPIC}")
+
+    cluster.retrying(attempt)

@@ -1,0 +1,114 @@
+"""A task's part of a batch: all its rows in one transaction, which is prepared here and ended by the driver.
+
+`stream` and `batch` call `write` in a Python worker of an executor. Nothing of a part can be seen by a
+reader of committed data until the driver has decided. A part without rows has no transaction. A task that
+fails aborts what it began; one that is killed leaves that to the next holder of its transactional id,
+or to the broker's time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from headwater.spark import connect
+from headwater.spark import connection as api
+from headwater.spark.connect import Cluster
+from headwater.spark.errors import UnknownTopic
+from headwater.spark.sink import transaction
+from headwater.spark.sink.columns import Columns
+from headwater.spark.sink.producing import Producing
+from headwater.spark.sink.rows import Rows
+from headwater.spark.sink.settings import Settings
+from headwater.spark.sink.transaction import Identity
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the driver must know of a part: who wrote it, how much, and where to see it."""
+
+    slot: int
+    """The task's index in its stage."""
+    rows: int = 0
+    digest: int = 0
+    """A sum over all rows: two parts with the same rows have the same, in whatever order."""
+    identity: Identity | None = None
+    """None if there were no rows."""
+    witness: tuple[str, int, int] | None = None
+    """Topic, partition and offset of one of its batches."""
+
+
+def write(
+    cluster: Cluster,
+    settings: Settings,
+    columns: Columns,
+    slot: int,
+    transactional_id: str,
+    arrow: Iterable[Any],
+) -> Part:
+    """Send all rows and wait until they are stored; the transaction stays open."""
+    rows: Rows | None = None
+    producing: Producing | None = None
+    identity: Identity | None = None
+    try:
+        for batch in arrow:
+            if batch.num_rows == 0:
+                continue
+            if rows is None or producing is None:
+                rows = Rows(
+                    columns,
+                    settings.topic,
+                    settings.batch_bytes,
+                    lambda topic: partition_count(cluster, topic),
+                )
+                identity = transaction.begin(
+                    cluster, transactional_id, settings.transaction_timeout_ms
+                )
+                producing = Producing(
+                    cluster, identity, settings.codec, settings.delivery_timeout_s
+                )
+            producing.send(rows.encode(batch))
+        if rows is None or producing is None:
+            return Part(slot)
+        producing.flush()
+        return Part(slot, rows.count, rows.digest, identity, producing.witness)
+    except BaseException:
+        if identity is not None:
+            _abort_quietly(cluster, identity)
+        raise
+
+
+def _abort_quietly(cluster: Cluster, identity: Identity) -> None:
+    """So that readers need not wait for the time-out. The error that brought us here matters more."""
+    try:
+        cluster.forget()  # answers to what was sent may still be on their way
+        cluster.deadline_s, kept = 5.0, cluster.deadline_s
+        try:
+            transaction.end(cluster, identity, commit=False)
+        finally:
+            cluster.deadline_s = kept
+    except Exception:
+        cluster.forget()
+
+
+def partition_count(cluster: Cluster, topic: str) -> int:
+    """Of a topic that the broker creates now if it does not exist and may be created so."""
+    body = {"topics": [{"name": topic}], "allow_auto_topic_creation": True}
+
+    def attempt() -> int:
+        (answer,) = cluster.anyone().ask(api.METADATA, body).topics
+        if answer.error_code in (
+            ErrorCode.unknown_topic_or_partition,
+            ErrorCode.invalid_topic_exception,
+        ):
+            raise UnknownTopic(
+                f"Topic {topic!r} does not exist.",
+                hint=f"Create it (headwater topics create {topic}), or check the name.",
+            )
+        connect.check(answer.error_code, f"looking at topic {topic}")
+        return len(answer.partitions)
+
+    return cluster.retrying(attempt)

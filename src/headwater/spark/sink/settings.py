@@ -1,0 +1,66 @@
+"""The sink's options. `stream_writer` and `batch_writer` read them on the driver; tasks get the result.
+
+`kafka.*` are client settings, as for the source. Those that a writer has and a reader has not:
+
+    kafka.transaction.timeout.ms   900000: as long as a broker allows unless told otherwise. After that
+                                   it takes back what a batch has written and not committed
+    kafka.compression.type         none, gzip, snappy, lz4 or zstd
+    kafka.batch.size               262144: bytes of a record batch, before compression
+    kafka.delivery.timeout.ms      120000: how long a broker that is away is waited for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.record import codecs
+from headwater.spark.errors import BadOption
+from headwater.spark.options import Options
+
+OPTIONS = ("topic", "checkpointLocation", "queryName", "includeHeaders", "path")
+"""Beside `topic` all are Spark's own, which it hands on; the Kafka sink, too, ignores includeHeaders."""
+
+_REFUSED = {
+    "transactional.id": "The sink makes its own, one for each task.",
+    "key.serializer": "Keys are written as they are: cast the column.",
+    "value.serializer": "Values are written as they are: cast the column.",
+    "partitioner.class": "Rows go where Kafka's own partitioner sends them; the column partition wins.",
+    "enable.idempotence": "The sink is always idempotent.",
+    "isolation.level": "That is for readers.",
+}
+_TIMEOUT_MS, _BATCH_BYTES, _DELIVERY_MS = 900_000, 256 * 1024, 120_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    topic: str | None
+    client: Mapping[str, str]
+    codec: int
+    batch_bytes: int
+    transaction_timeout_ms: int
+    delivery_timeout_s: float
+
+
+def read(given: Mapping[str, str]) -> Settings:
+    options = Options(given)
+    options.refuse_unknown(OPTIONS, "sink")
+    client = options.client_settings()
+    for name, reason in _REFUSED.items():
+        if name in client:
+            raise BadOption(f"kafka.{name} cannot be set for the sink.", hint=reason)
+    if client.get("acks", "all") not in ("all", "-1"):
+        raise BadOption(
+            f"kafka.acks is {client['acks']!r}.", hint="A transaction needs all: leave it out."
+        )
+    topic = options.text("topic")
+    if topic is not None and not topic.strip():
+        raise BadOption("The option topic is empty.", hint="Name the topic, or leave it out.")
+    codec = options.choice("kafka.compression.type", codecs.NAMES, "none")
+    timeout_ms = options.number("kafka.transaction.timeout.ms", _TIMEOUT_MS)
+    batch_bytes = options.number("kafka.batch.size", _BATCH_BYTES)
+    delivery_ms = options.number("kafka.delivery.timeout.ms", _DELIVERY_MS)
+    assert timeout_ms and batch_bytes and delivery_ms
+    return Settings(
+        topic, client, codecs.NAMES.index(codec), batch_bytes, timeout_ms, delivery_ms / 1000
+    )

@@ -1,0 +1,216 @@
+"""`df.writeStream.format("headwater")`: each micro-batch is in the topic exactly once, or not at all.
+
+Spark runs the three methods in different processes, and gives a writer no state of its own:
+
+    write   in a worker, once per attempt of a task: prepares the task's part, one open transaction
+    commit  on the driver, when every task has succeeded: decides, then ends the transactions
+    abort   on the driver, when a task, or `commit`, has failed
+
+Who the query is and which batch it is at, tasks learn from Spark's own job properties. The query's id is
+kept in the checkpoint, so it is the same after a restart, and another for another checkpoint.
+
+A batch is replayed when the driver died before the checkpoint had it. Then either there is no decision,
+and everything is written anew, whatever the rows and their tasks are now; or there is one, and the rows
+are not looked at: its transactions are ended and that is all. Only where a decided transaction ran out of
+time in between must rows be written again, and then only if they are, by number and digest, the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from headwater.spark import connect
+from headwater.spark.connect import Cluster
+from headwater.spark.sink import ending, part
+from headwater.spark.sink.columns import Columns
+from headwater.spark.sink.decisions import Decision, Decisions
+from headwater.spark.sink.errors import BatchRefused
+from headwater.spark.sink.part import Part
+from headwater.spark.sink.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_QUERY, _BATCH, _RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
+
+
+@dataclass(frozen=True)
+class Task:
+    """Where in the query a task is."""
+
+    query: str
+    batch: int
+    run: str
+    slot: int
+    attempt: int
+
+    @property
+    def transactional_id(self) -> str:
+        """One for each attempt: a speculative one must not fence the one that is ahead of it. After a
+        restart the attempts are numbered as before, and fence what the dead ones left open."""
+        return f"headwater-sink-{self.query}-{self.slot}-{self.attempt}"
+
+
+@dataclass(frozen=True)
+class Prepared(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    task: Task
+    part: Part
+    decided: bool = False
+    """The batch had been decided before: nothing was written, or only what was lost."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, settings: Settings, columns: Columns) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    # ---- in a worker ------------------------------------------------------------------------------
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
+        task = _task()
+        cluster = connect.cluster(self._settings.client)
+        known = _known_decision(cluster, task)
+        if known is not None and known.batch == task.batch:
+            return self._write_lost(cluster, task, known, iterator)
+        prepared = self._write_part(cluster, task, iterator)
+        return Prepared(task, prepared)
+
+    def _write_lost(
+        self, cluster: Cluster, task: Task, known: Decision, iterator: Iterator[pa.RecordBatch]
+    ) -> Prepared:
+        decision = Decisions(cluster, task.query).whole(known)
+        mine = [each for each in decision.parts if each.slot == task.slot]
+        lost = ending.finish(cluster, mine)
+        rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
+        return Prepared(task, rewritten, decided=True)
+
+    def _write_part(self, cluster: Cluster, task: Task, iterator: Iterator[pa.RecordBatch]) -> Part:
+        return part.write(
+            cluster, self._settings, self._columns, task.slot, task.transactional_id, iterator
+        )
+
+    # ---- on the driver ----------------------------------------------------------------------------
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        prepared = [each for each in messages if isinstance(each, Prepared)]
+        if not any(each.part.rows or each.decided for each in prepared):
+            return
+        cluster = connect.cluster(self._settings.client)
+        decisions = Decisions(cluster, prepared[0].task.query)
+        identity, known = decisions.claim()
+        parts = tuple(each.part for each in prepared if each.part.rows)
+        decision = Decision(batchId, uuid.uuid4().hex, len(messages), parts)
+        if known is not None and known.batch > batchId:
+            raise _too_old(known.batch, batchId)
+        if known is not None and known.batch == batchId:
+            old = decisions.whole(known)
+            lost = ending.finish(cluster, old.parts)
+            if not lost:
+                ending.abort(cluster, parts)
+                return
+            decision = _mended(old, lost, decision)
+            ending.abort(cluster, [each for each in parts if each not in decision.parts])
+        decisions.write(identity, decision)
+        self._end(cluster, decision)
+        _abort_elders(cluster, prepared)
+
+    def _end(self, cluster: Cluster, decision: Decision) -> None:
+        lost = ending.finish(cluster, decision.parts)
+        if lost:
+            raise BatchRefused(
+                f"Batch {decision.batch} is decided, but {len(lost)} of its {len(decision.parts)} "
+                "transactions had already run out of time.",
+                hint="Start the query again: it writes those anew. If this comes again, raise "
+                "kafka.transaction.timeout.ms, or make batches smaller (maxOffsetsPerTrigger).",
+            )
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        prepared = [each for each in messages if isinstance(each, Prepared) and each.part.rows]
+        if not prepared:
+            return
+        cluster = connect.cluster(self._settings.client)
+        # Spark also comes here when `commit` failed or was interrupted: claiming ends its chance to
+        # decide, and what it had decided must not be taken back.
+        _, known = Decisions(cluster, prepared[0].task.query).claim()
+        if known is None or known.batch != batchId:
+            ending.abort(cluster, [each.part for each in prepared])
+
+
+def _task() -> Task:
+    context = TaskContext.get()
+    assert context is not None, "Spark calls write inside a task"
+    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    if query is None or batch is None:
+        raise BatchRefused(
+            "Spark does not say which query and batch this task belongs to.",
+            hint="The sink needs micro-batches: leave out trigger(continuous=...) and realTime.",
+        )
+    return Task(
+        query,
+        int(batch),
+        context.getLocalProperty(_RUN) or "",
+        context.partitionId(),
+        context.attemptNumber(),
+    )
+
+
+_first_batches: dict[str, int] = {}
+"""Run of a query → the first batch that this process saw of it. Only the first can be a replay."""
+
+
+def _known_decision(cluster: Cluster, task: Task) -> Decision | None:
+    """The query's latest decision; None if there is none, or none that could concern this batch."""
+    first = _first_batches.get(task.run)
+    if first is not None and task.batch > first:
+        return None
+    known = Decisions(cluster, task.query).noted()
+    if known is not None and known.batch > task.batch:
+        raise _too_old(known.batch, task.batch)
+    if task.run:
+        _first_batches.setdefault(task.run, task.batch)
+    return known
+
+
+def _too_old(known: int, asked: int) -> BatchRefused:
+    return BatchRefused(
+        f"Spark asks for batch {asked}, but batch {known} of this query is in the topic already.",
+        hint="The checkpoint is older than the topic (a copy that was put back?). Use the newest "
+        "checkpoint, or a new one with startingOffsets where the query should go on.",
+    )
+
+
+def _mended(old: Decision, lost: list[Part], new: Decision) -> Decision:
+    """The decision with the lost parts as they were written again; refused unless they are the same."""
+    again = {each.slot: each for each in new.parts}
+    for each in lost:
+        found = again.get(each.slot)
+        same = found is not None and (found.rows, found.digest) == (each.rows, each.digest)
+        if new.tasks != old.tasks or not same:
+            raise BatchRefused(
+                f"Batch {old.batch} was decided, but the transaction of its task {each.slot} "
+                f"({each.rows} rows of {old.tasks} tasks) ran out of time before it was ended, and "
+                f"the replay has {found.rows if found else 0} other rows in {new.tasks} tasks.",
+                hint="The other parts are in the topic. Run it with the source, options and code that "
+                "it had, so that the rows are the same; or compare, and start with a new checkpoint.",
+            )
+    lost_slots = {each.slot for each in lost}
+    parts = [again[each.slot] if each.slot in lost_slots else each for each in old.parts]
+    return replace(new, parts=tuple(parts))
+
+
+def _abort_elders(cluster: Cluster, prepared: list[Prepared]) -> None:
+    """Attempts before the one that succeeded may have been killed with their transactions open."""
+    from headwater.spark.sink import transaction
+
+    for each in prepared:
+        for attempt in range(each.task.attempt):
+            elder = replace(each.task, attempt=attempt)
+            transaction.begin(cluster, elder.transactional_id, 60_000)
