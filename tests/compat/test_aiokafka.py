@@ -294,8 +294,9 @@ async def test_its_admin_client(cluster: Cluster, topic: str, group: str) -> Non
         again = await admin.create_topics([made])
         assert again.topic_errors[0][1] == TopicAlreadyExistsError.errno
         await admin.create_partitions({topic: NewPartitions(3)})
-        (found,) = await admin.describe_topics([topic])
-        assert len(found["partitions"]) == 3
+        async with asyncio.timeout(60):  # Kafka's brokers learn of it a moment later
+            while len((await admin.describe_topics([topic]))[0]["partitions"]) != 3:
+                await asyncio.sleep(0.02)
         (configs,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
         values = {row[0]: row[1] for row in configs.resources[0][4]}
         assert values["retention.ms"] == "222222"
