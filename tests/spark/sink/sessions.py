@@ -11,9 +11,9 @@ from pyspark.sql.streaming import StreamingQuery
 from headwater.spark.datasource import HeadwaterDataSource
 
 
-def session() -> SparkSession:
+def session(master: str = "local[2]") -> SparkSession:
     found = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")

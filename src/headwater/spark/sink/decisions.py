@@ -32,6 +32,7 @@ from headwater.spark import connection as api
 from headwater.spark.connect import READ_COMMITTED, Cluster, TryAgain
 from headwater.spark.sink import transaction
 from headwater.spark.sink.committed import read
+from headwater.spark.sink.errors import BatchRefused
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.rows import Unsent
@@ -99,7 +100,10 @@ class Decisions:
         offset = producing.witness[2]
         transaction.commit_offset(self._cluster, identity, self.group, PLACE, offset, note)
         if transaction.end(self._cluster, identity, commit=True) is transaction.Ended.OVER:
-            raise TryAgain("another driver of the same query took over while this one decided")
+            raise BatchRefused(
+                "Another driver of the same query took over while this one was committing.",
+                hint="A checkpoint belongs to one running query: stop one of the two.",
+            )
 
     # ---- reading ---------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ def _field_size(column: Column, row: int) -> int:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _put_field(buffer: Bytes, at: int, column: Column, row: int) -> int:
+def _put_field(buffer: Bytes, at: int, column: Column, row: int) -> Any:
     if _is_null(column, row):
         buffer[at] = 1  # -1, zigzag
         return at + 1

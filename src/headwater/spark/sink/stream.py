@@ -27,10 +27,10 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from headwater.spark import connect
 from headwater.spark.connect import Cluster
-from headwater.spark.sink import ending, part
+from headwater.spark.sink import ending, listing, part
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.decisions import Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused
+from headwater.spark.sink.errors import BatchRefused, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 
@@ -65,6 +65,8 @@ class Prepared(WriterCommitMessage):
     part: Part
     decided: bool = False
     """The batch had been decided before: nothing was written, or only what was lost."""
+    first: bool = False
+    """The first batch that this worker sees of the run: an earlier run may have been killed."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -77,11 +79,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         task = _task()
         cluster = connect.cluster(self._settings.client)
-        known = _known_decision(cluster, task)
+        first = task.batch <= _first_batches.get(task.run, task.batch)
+        known = _latest_decision(cluster, task) if first else None
         if known is not None and known.batch == task.batch:
             return self._write_lost(cluster, task, known, iterator)
-        prepared = self._write_part(cluster, task, iterator)
-        return Prepared(task, prepared)
+        return Prepared(task, self._write_part(cluster, task, iterator), first=first)
 
     def _write_lost(
         self, cluster: Cluster, task: Task, known: Decision, iterator: Iterator[pa.RecordBatch]
@@ -90,7 +92,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         mine = [each for each in decision.parts if each.slot == task.slot]
         lost = ending.finish(cluster, mine)
         rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
-        return Prepared(task, rewritten, decided=True)
+        return Prepared(task, rewritten, decided=True, first=True)
 
     def _write_part(self, cluster: Cluster, task: Task, iterator: Iterator[pa.RecordBatch]) -> Part:
         return part.write(
@@ -107,20 +109,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         decisions = Decisions(cluster, prepared[0].task.query)
         identity, known = decisions.claim()
         parts = tuple(each.part for each in prepared if each.part.rows)
-        decision = Decision(batchId, uuid.uuid4().hex, len(messages), parts)
+        decision, old = Decision(batchId, uuid.uuid4().hex, len(messages), parts), None
         if known is not None and known.batch > batchId:
             raise _too_old(known.batch, batchId)
         if known is not None and known.batch == batchId:
             old = decisions.whole(known)
             lost = ending.finish(cluster, old.parts)
-            if not lost:
-                ending.abort(cluster, parts)
-                return
-            decision = _mended(old, lost, decision)
+            decision = _mended(old, lost, decision) if lost else old
             ending.abort(cluster, [each for each in parts if each not in decision.parts])
-        decisions.write(identity, decision)
+        if decision is not old:
+            _must_be_open(cluster, [each for each in parts if each in decision.parts])
+            decisions.write(identity, decision)
         self._end(cluster, decision)
-        _abort_elders(cluster, prepared)
+        if any(each.first or each.task.attempt for each in prepared):
+            listing.abort_orphans(cluster, f"{decisions.group}-")
 
     def _end(self, cluster: Cluster, decision: Decision) -> None:
         lost = ending.finish(cluster, decision.parts)
@@ -142,6 +144,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _, known = Decisions(cluster, prepared[0].task.query).claim()
         if known is None or known.batch != batchId:
             ending.abort(cluster, [each.part for each in prepared])
+
+
+def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
+    closed = listing.closed(cluster, parts)
+    if closed:
+        raise PartLost(
+            f"{len(closed)} of {len(parts)} transactions of the batch have ended before it was "
+            "complete: nothing of it is in the topic.",
+            hint="Start the query again. If the batch took longer than kafka.transaction.timeout.ms, "
+            "raise that, or make batches smaller (maxOffsetsPerTrigger).",
+        )
 
 
 def _task() -> Task:
@@ -166,11 +179,7 @@ _first_batches: dict[str, int] = {}
 """Run of a query → the first batch that this process saw of it. Only the first can be a replay."""
 
 
-def _known_decision(cluster: Cluster, task: Task) -> Decision | None:
-    """The query's latest decision; None if there is none, or none that could concern this batch."""
-    first = _first_batches.get(task.run)
-    if first is not None and task.batch > first:
-        return None
+def _latest_decision(cluster: Cluster, task: Task) -> Decision | None:
     known = Decisions(cluster, task.query).noted()
     if known is not None and known.batch > task.batch:
         raise _too_old(known.batch, task.batch)
@@ -204,13 +213,3 @@ def _mended(old: Decision, lost: list[Part], new: Decision) -> Decision:
     lost_slots = {each.slot for each in lost}
     parts = [again[each.slot] if each.slot in lost_slots else each for each in old.parts]
     return replace(new, parts=tuple(parts))
-
-
-def _abort_elders(cluster: Cluster, prepared: list[Prepared]) -> None:
-    """Attempts before the one that succeeded may have been killed with their transactions open."""
-    from headwater.spark.sink import transaction
-
-    for each in prepared:
-        for attempt in range(each.task.attempt):
-            elder = replace(each.task, attempt=attempt)
-            transaction.begin(cluster, elder.transactional_id, 60_000)
