@@ -12,19 +12,23 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 COMPILED := $(VENV)/.compiled
 ARGS ?=
-# Test files run side by side: much of their time is waiting for servers. Not the comparison with a
-# real Kafka: two of those starve each other on two cores.
+# Test files run side by side, as much of their time is waiting; tests/spreading.py says how.
 WORKERS ?= 3
 
 # A shell that forbids bytecode would make every start of the command compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Quick folders first; folders not named here come before the slow ones at the end.
-QUICK := record log broker cli docs
-SLOW := simulation compat
+# Two rounds: what answers quickly, then what needs many servers, crashes or seeds. A folder that is
+# not named here belongs to the second.
 FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard tests/*/)))
-STAGES := $(filter $(FOLDERS),$(QUICK)) $(filter-out $(QUICK) $(SLOW),$(FOLDERS)) \
-	$(filter $(FOLDERS),$(SLOW))
+QUICK := $(filter $(FOLDERS),record log broker cli docs examples project testing)
+SLOW := $(filter-out $(QUICK),$(FOLDERS))
+
+# $(call round,number,folders): run them, and remember whether one failed.
+define round
+	printf '\n── round %d of 2: %s  (%d s so far)\n' $(1) '$(2)' $$((SECONDS - begin)); \
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(addprefix tests/,$(2)) || failed="$$failed $(1)";
+endef
 
 # $(call step,what is done,command): one line, with the seconds it took; output only on failure.
 define step
@@ -59,19 +63,18 @@ test: setup ## Run all tests, quick ones first (one folder: ARGS=tests/cli)
 ifneq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@begin=$$SECONDS; number=0; \
-	for stage in $(STAGES); do \
-		number=$$((number + 1)); \
-		printf '\n── %d/%d  tests/%s  (%d s so far)\n' $$number $(words $(STAGES)) $$stage $$((SECONDS - begin)); \
-		workers=$(WORKERS); [ $$stage != compat ] || workers=0; \
-		$(BIN)/python -m pytest -q -n $$workers --dist loadfile tests/$$stage || { status=$$?; \
-			printf '\ntests/%s failed: make test ARGS=tests/%s runs it alone\n' $$stage $$stage >&2; exit $$status; }; \
-	done; \
-	printf '\nAll %d stages passed in %d s\n' $(words $(STAGES)) $$((SECONDS - begin))
+	@begin=$$SECONDS; failed=; \
+	$(call round,1,$(QUICK)) \
+	$(call round,2,$(SLOW)) \
+	if [ -n "$$failed" ]; then \
+		printf '\nTests failed in round%s, after %d s in all: make test ARGS=FILE::NAME runs one of them alone\n' "$$failed" $$((SECONDS - begin)) >&2; \
+		exit 1; \
+	fi; \
+	printf '\nAll tests of %d folders passed in %d s\n' $(words $(FOLDERS)) $$((SECONDS - begin))
 endif
 
 soak: setup ## Run the tests with longer runs and more seeds
-	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(STAGES)))
+	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(QUICK) $(SLOW)))
 
 lint: setup ## Check style, types and the direction of imports
 	@$(BIN)/ruff check --output-format=concise .

@@ -13,6 +13,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import spreading
+
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 
 # No deadline, no complaint about slowness: the machine is shared, and a slow example is not a wrong
@@ -49,7 +51,13 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"soak: --hypothesis-seed={config.option.hypothesis_seed}" if SOAK else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> object:
+    return spreading.scheduler(config)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: spreading.rank(item.nodeid))
     if SOAK:
         return
     skip = pytest.mark.skip(reason="a long run: make soak")

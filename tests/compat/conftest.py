@@ -18,7 +18,7 @@ import pytest
 from headwater.testing.apache_kafka import MissingServer
 
 from .cluster import TARGETS, Cluster, running
-from .missing import sentences, skip_or_fail
+from .missing import CANNOT, skip_or_fail
 from .wire import Wire
 
 
@@ -47,10 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if sentences:
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = {found[2] for found in skipped if isinstance(found, tuple)}
+    lacking = {reason for reason in reasons if CANNOT in reason}
+    if lacking:
         terminalreporter.section("NOT EVERYTHING WAS COMPARED", red=True, bold=True)
-    for sentence in sorted(sentences):
-        terminalreporter.line(sentence)
+    for reason in sorted(lacking):
+        terminalreporter.line(reason.removeprefix("Skipped: "))
 
 
 @pytest.fixture(scope="session")

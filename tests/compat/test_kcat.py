@@ -23,7 +23,7 @@ Kcat = Callable[..., str]
 def kcat(cluster: Cluster) -> Kcat:
     program = shutil.which("kcat")
     if program is None:
-        skip_or_fail("kcat is not installed: sudo apt-get install kcat")
+        skip_or_fail("kcat cannot run here: sudo apt-get install kcat")
 
     def run(*arguments: str, text: str = "", fails: bool = False) -> str:
         quick = ["-X", "broker.address.family=v4", "-X", "fetch.wait.max.ms=50"]

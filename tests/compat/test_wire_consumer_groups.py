@@ -225,7 +225,7 @@ def test_a_static_member_returns_to_its_partitions(
 def test_a_member_that_is_silent_loses_its_place(
     cluster: Cluster, wire: Wire, group: str, new_member: NewMember
 ) -> None:
-    set_group_config(wire, group, "consumer.session.timeout.ms", "1000")
+    set_group_config(wire, group, "consumer.session.timeout.ms", "2000")
     lost, other = new_member("lost"), new_member("other")
     lost.join()
     other.join()

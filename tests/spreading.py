@@ -1,0 +1,71 @@
+"""How `make test` spreads the tests over its workers; called by conftest.
+
+A file stays in one worker, so that what it starts is started once. Some folders stay together as
+well, because their tests share a server that takes seconds to start: one Apache Kafka for all of
+them, instead of one per worker. The comparison with Kafka runs as two such parts, one per server.
+What takes longest begins first; otherwise, at the end, all would wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+COMPAT = "tests/compat/"
+TOGETHER = ("tests/security/", "tests/spark/", "tests/broker/settings/")
+LONGEST_FIRST = (
+    "tests/compat/ on kafka",
+    "tests/compat/ on headwater",
+    "tests/spark/",
+    "tests/security/",
+    "tests/crash/test_transactions.py",
+    "tests/fuzz/",
+    "tests/crash/test_kill.py",
+    "tests/simulation/test_log.py",
+    "tests/simulation/",
+    "tests/crash/",
+    "tests/compat/",
+    "tests/broker/settings/",
+    "tests/broker/test_excision.py",
+    "tests/testing/",
+    "tests/cli/",
+    "tests/broker/test_restart.py",
+    "tests/broker/test_connections.py",
+    "tests/broker/test_backpressure.py",
+    "tests/broker/quotas/",
+    "tests/broker/groups/",
+    "tests/broker/test_catalogue.py",
+    "tests/broker/",
+)
+_SERVER = re.compile(r"[\[-](kafka|headwater)[\]-]")
+
+
+def part_of(nodeid: str) -> str:
+    """What runs in one worker together with this test."""
+    path, _, name = nodeid.partition("::")
+    if path.startswith(COMPAT):
+        server = _SERVER.search(name)
+        return f"{COMPAT} on {server[1]}" if server else path
+    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+
+
+def rank(nodeid: str) -> int:
+    """Its place in the order of what begins first."""
+    part = part_of(nodeid)
+    places = (n for n, prefix in enumerate(LONGEST_FIRST) if part.startswith(prefix))
+    return next(places, len(LONGEST_FIRST))
+
+
+def scheduler(config: pytest.Config) -> LoadScopeScheduling:
+    from xdist.scheduler.loadscope import LoadScopeScheduling  # there only where it is used
+
+    class ByPart(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return part_of(nodeid)
+
+    config.option.loadscopereorder = False  # the order is that of `rank`
+    return ByPart(config)
