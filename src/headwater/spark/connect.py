@@ -90,7 +90,7 @@ class Cluster:
         self.settings = settings
         self._context = security.tls_context(settings)
         self._bootstrap = api.addresses(settings["bootstrap.servers"])
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[tuple[int, str], Connection] = {}
         self._any: Connection | None = None
         self._brokers: dict[int, tuple[str, int]] = {}
         self._timeout_s = _seconds(settings, "request.timeout.ms", 30_000)
@@ -120,15 +120,15 @@ class Cluster:
                 raise Disconnected("; ".join(reasons))
         return self._any
 
-    def node(self, node_id: int) -> Connection:
-        """The connection to that broker."""
-        if node_id not in self._connections:
+    def node(self, node_id: int, use: str = "") -> Connection:
+        """The connection to that broker. Who sends ahead of answers needs one for that use."""
+        if (node_id, use) not in self._connections:
             if node_id not in self._brokers:
                 self.metadata([])
             if node_id not in self._brokers:
                 raise TryAgain(f"nobody knows broker {node_id}")
-            self._connections[node_id] = self.open(self._brokers[node_id])
-        return self._connections[node_id]
+            self._connections[node_id, use] = self.open(self._brokers[node_id])
+        return self._connections[node_id, use]
 
     def open(self, address: tuple[str, int]) -> Connection:
         """A connection that belongs to the caller."""

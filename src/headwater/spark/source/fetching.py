@@ -69,6 +69,7 @@ class Fetcher:
         end: int,
         isolation: int,
         leader: int = -1,
+        use: str = "fetch",
     ) -> None:
         self._cluster = cluster
         self._topic, self._partition = topic, partition
@@ -76,6 +77,7 @@ class Fetcher:
         self._end = end
         self._isolation = isolation
         self._leader = leader
+        self._use = use
         self._most = int(cluster.settings.get("max.partition.fetch.bytes", PIECE_BYTES))
         self._record_bytes = 0.0
         self._asked: tuple[Connection, int] | None = None
@@ -143,10 +145,10 @@ class Fetcher:
             self._leader = found.leaders.get(self._partition, -1)
             if self._leader < 0:
                 raise TryAgain(f"{self._topic}-{self._partition} has no leader")
-        used = self._cluster.node(self._leader)
+        used = self._cluster.node(self._leader, self._use)
         if used.pending:  # what an interrupted task left behind
             self._cluster.forget()
-            used = self._cluster.node(self._leader)
+            used = self._cluster.node(self._leader, self._use)
         most = self._size(position)
         wanted = {
             "partition": self._partition,

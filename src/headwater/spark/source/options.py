@@ -28,6 +28,7 @@ COLUMNS = {
     "timestampType": "INT",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
+FORMATS = ("json", "avro", "confluent-avro")
 CHOICES = ("assign", "subscribe", "subscribePattern")
 OF_KAFKAS_SOURCE = (
     *CHOICES,
@@ -117,6 +118,7 @@ class SourceOptions:
                 'and assign ({"orders": [0, 1]}).',
             )
         schema = given.text("schema")
+        _check_schema(given, schema)
         return cls(
             choice=choice,
             chosen=_chosen(choice, given.text(choice) or ""),
@@ -135,7 +137,7 @@ class SourceOptions:
             ),
             files=given.flag("files", True),
             schema=schema,
-            schema_format=given.choice("schemaFormat", ("json", "avro"), _guess(schema)),
+            schema_format=given.choice("schemaFormat", FORMATS, _guess(schema)),
             mode=given.choice("mode", ("DEADLETTER", "FAILFAST"), "DEADLETTER"),
             dead_letter_topic=given.text("deadLetterTopic"),
         )
@@ -155,10 +157,18 @@ class SourceOptions:
         """The columns, as Spark's SQL spells a schema."""
         kinds = dict(COLUMNS)
         if self.schema is not None:
-            from headwater.spark.source.typed import value_ddl
+            from headwater.spark.source.values.typed import value_ddl
 
             kinds["value"] = value_ddl(self.schema, self.schema_format)
         return ", ".join(f"`{name}` {kinds[name]}" for name in self.columns)
+
+
+def _check_schema(given: Options, schema: str | None) -> None:
+    for name in ("schemaFormat", "mode", "deadLetterTopic"):
+        if schema is None and name in given:
+            raise BadOption(f"{name} means nothing without a schema.", hint="Give the schema, too.")
+    if (given.text("mode") or "").upper() == "FAILFAST" and "deadLetterTopic" in given:
+        raise BadOption("mode=FAILFAST and deadLetterTopic contradict each other.")
 
 
 def _chosen(choice: str, text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -23,7 +23,7 @@ from headwater.spark.source.splits import Range
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headwater.spark.decode.columns import Columns
+    from headwater.spark.source.output import Output
 
 logger = logging.getLogger("headwater.spark")
 
@@ -44,27 +44,27 @@ class Task(InputPartition):
 
 def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The task's records. Imports the decoder only here: planning needs none of it."""
-    from headwater.spark.decode.columns import Bounds, Columns
+    from headwater.spark.decode.columns import Bounds
+    from headwater.spark.source.output import Output
 
     bounds = Bounds(task.range.start, task.range.end)
     if task.since is not None:
-        bounds = Bounds(bounds.first, bounds.end, task.since, bounds.until)
+        bounds = replace(bounds, since=task.since)
     if task.until is not None:
-        bounds = Bounds(bounds.first, bounds.end, bounds.since, task.until)
-    check_crcs = options.client.get("check.crcs", "true").lower() != "false"
-    columns = Columns(schema, task.range.topic, task.range.partition, bounds, check_crcs=check_crcs)
+        bounds = replace(bounds, until=task.until)
+    output = Output(task.range, bounds, options, schema)
     try:
-        yield from _from_files(task, options, columns)
-        yield from _from_the_leader(task, options, columns)
+        yield from _from_files(task, options, output)
+        yield from _from_the_leader(task, options, output)
     except RecordError as error:
         raise SparkError(
             f"{task.range.topic}-{task.range.partition} has damaged data at or after offset "
-            f"{columns.next_offset}: {error}.",
+            f"{output.next_offset}: {error}.",
             hint="The broker's disk has changed it. Restore the segment, or delete the records.",
         ) from error
 
 
-def _from_files(task: Task, options: SourceOptions, columns: Columns) -> Iterator[pa.RecordBatch]:
+def _from_files(task: Task, options: SourceOptions, output: Output) -> Iterator[pa.RecordBatch]:
     """As much of the range as can be had from files, which may be nothing."""
     if task.folder is None:
         return
@@ -76,9 +76,9 @@ def _from_files(task: Task, options: SourceOptions, columns: Columns) -> Iterato
         return
     reader = FileReader(folder, where, options.isolation)
     try:
-        while columns.next_offset < where.end:
-            piece = reader.piece(columns.next_offset)
-            yield from columns.decode(piece.data, piece.aborted)
+        while output.next_offset < where.end:
+            piece = reader.piece(output.next_offset)
+            yield from output.batches(piece)
     except (FilesChanged, RecordError) as error:
         # Damage, too: the leader may have the records yet, or it says so with authority.
         logger.info("%s: %s; going on over the network", folder, error)
@@ -87,7 +87,7 @@ def _from_files(task: Task, options: SourceOptions, columns: Columns) -> Iterato
 
 
 def _from_the_leader(
-    task: Task, options: SourceOptions, columns: Columns
+    task: Task, options: SourceOptions, output: Output
 ) -> Iterator[pa.RecordBatch]:
     from headwater.spark.source.fetching import Fetcher, OutOfRange
 
@@ -105,20 +105,20 @@ def _from_the_leader(
         task.leader,
     )
     try:
-        while columns.next_offset < where.end:
+        while output.next_offset < where.end:
             try:
-                piece = fetcher.piece(columns.next_offset)
+                piece = fetcher.piece(output.next_offset)
             except OutOfRange as error:
-                _lost(where, columns, error.log_start, options)
+                _lost(where, output, error.log_start, options)
                 continue
-            yield from columns.decode(piece.data, piece.aborted)
+            yield from output.batches(piece)
     finally:
         fetcher.close()
 
 
-def _lost(where: Range, columns: Columns, log_start: int, options: SourceOptions) -> None:
+def _lost(where: Range, output: Output, log_start: int, options: SourceOptions) -> None:
     """Retention was faster than the query: an error, or a gap that is written down."""
-    position = columns.next_offset
+    position = output.next_offset
     if options.fail_on_data_loss or log_start <= position:
         raise DataLoss(
             f"Offset {position} of {where.topic}-{where.partition} is not in the log, which begins "
@@ -126,8 +126,9 @@ def _lost(where: Range, columns: Columns, log_start: int, options: SourceOptions
             hint="Retention removed it, or the topic was made again. Set failOnDataLoss=false to "
             "go on with what is there.",
         )
-    columns.next_offset = min(log_start, where.end)
+    reached = min(log_start, where.end)
+    output.skip_to(reached)
     logger.warning(
         "%s-%d: offsets %d to %d are gone; the query goes on without them",
-        *(where.topic, where.partition, position, columns.next_offset),
+        *(where.topic, where.partition, position, reached),
     )
