@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines import progress
 from headwater.pipelines.building import Built, build
@@ -123,12 +123,13 @@ def _session(order: Order, connector: Connector) -> SparkSession:
 
 
 def _context(order: Order, spark: SparkSession, view: View) -> Context:
-    return Context(spark, order.bootstrap, order.client, view.speed, view.name)
+    return Context(spark, order.bootstrap, order.client, view.speed, view)
 
 
 def _carry_functions(paths: Iterable[Path]) -> None:
     """Send functions of pipeline files to workers whole: they do not have the files."""
     from pyspark import cloudpickle
 
+    by_value: Any = cloudpickle.register_pickle_by_value
     for module in modules_of(paths):
-        cloudpickle.register_pickle_by_value(module)
+        by_value(module)

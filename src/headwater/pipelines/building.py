@@ -34,6 +34,8 @@ class Built:
     stateful: bool
     reads: tuple[str, ...]
     """The topics named with `stream` and `table`."""
+    dead_letters: str | None
+    """The topic for what does not fit a schema, where the view has one."""
 
 
 def build(view: View, context: Context) -> Built:
@@ -54,6 +56,7 @@ def build(view: View, context: Context) -> Built:
         shape=Shape(plan.sources, plan.state, mode, view.to),
         stateful=bool(plan.state),
         reads=tuple(dict.fromkeys([*context.streams, *context.tables])),
+        dead_letters=view.dead_letters if context.dead_letters else None,
     )
 
 

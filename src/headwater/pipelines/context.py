@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headwater.pipelines.declared import MICRO_BATCH
+from headwater.pipelines.declared import MICRO_BATCH, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,13 +30,15 @@ class Context:
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of the Kafka client (security), without the prefix `kafka.`."""
     speed: str = MICRO_BATCH
-    view: str | None = None
+    view: View | None = None
     streams: list[str] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
+    dead_letters: bool = False
+    """Whether what does not fit goes to the view's dead-letter topic."""
 
     def kafka_options(self) -> dict[str, str]:
         """The client's settings as options of a source or a sink."""
-        named = {"bootstrap.servers": self.bootstrap, **self.client}
+        named = {**self.client, "bootstrap.servers": self.bootstrap}
         return {f"kafka.{name}": value for name, value in named.items()}
 
 

@@ -41,6 +41,11 @@ class View:
         """The consumer group under which lag tools see this query."""
         return f"headwater-{self.name}"
 
+    @property
+    def dead_letters(self) -> str:
+        """The topic for records that do not fit a schema, named as a share group's would be."""
+        return f"dlq.{self.group}"
+
 
 class Declarations:
     """Views in the order in which they were declared; a name may be used once."""

@@ -40,6 +40,7 @@ _MISFITS = (
 )
 _SOURCES_CHANGED = re.compile(r"There are \[(\d+)\] sources in the checkpoint.*?\[(\d+)\]", re.S)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*")
+_SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Refused|Unreachable)): (.+)$", re.M)
 
 
@@ -63,9 +64,11 @@ def brief(error: BaseException | str) -> str:
         name, said = raised[-1]
         # Spark repeats the worker's traceback inside its own message; the last line is the cause.
         text = said if name.startswith("Headwater") else f"{name}: {said}"
-    elif not isinstance(error, str) and not text.startswith("["):
+    elif found := _CONDITION.search(text):
+        text = text[found.start() :]
+    elif not isinstance(error, str):
         text = f"{type(error).__name__}: {text}"
-    line = " ".join(_first_paragraph(text).split())
+    line = _SQLSTATE.sub("", " ".join(_first_paragraph(text).split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

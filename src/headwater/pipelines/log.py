@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
@@ -81,7 +82,12 @@ class Log:
         if not wanted:
             return {}
         with _plain():
-            found = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+            # As queries read: a transaction that is still open is not yet there for them.
+            found = self._admin.list_offsets(
+                wanted,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=TIMEOUT_S,
+            )
             return {(p.topic, p.partition): f.result().offset for p, f in found.items()}
 
     def oldest_unread_ms(self, position: Mapping[Partition, int]) -> int | None:
@@ -98,7 +104,8 @@ class Log:
             record = self._reader.poll(0.2)
             if record is None or record.error() is not None:
                 continue
-            if waiting.pop((record.topic(), record.partition()), None) is not None:
+            place: Any = (record.topic(), record.partition())
+            if waiting.pop(place, None) is not None:
                 stamp = record.timestamp()[1]
                 oldest = stamp if oldest is None else min(oldest, stamp)
         self._reader.unassign()

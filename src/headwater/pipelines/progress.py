@@ -30,7 +30,10 @@ def position_of(report: Report) -> dict[Partition, int]:
 
 
 def _offsets(said: Any) -> dict[Partition, int]:
-    """Kafka's form `{"topic": {"0": 17}}`, also as text; nothing for sources of another kind."""
+    """Kafka's form `{"topic": {"0": 17}}`, also as text; nothing for sources of another kind.
+
+    What else is in it (headwater's source keeps notes under "#") has no partition numbers.
+    """
     if isinstance(said, str):
         try:
             said = json.loads(said)
@@ -38,10 +41,6 @@ def _offsets(said: Any) -> dict[Partition, int]:
             return {}
     if not isinstance(said, dict):
         return {}
-    if isinstance(said.get("offsets"), dict) and all(
-        isinstance(value, dict) for value in said["offsets"].values()
-    ):
-        said = said["offsets"]
     found = {}
     for topic, partitions in said.items():
         if isinstance(partitions, dict):

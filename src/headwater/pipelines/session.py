@@ -12,8 +12,10 @@ What is set here are defaults: `settings` and an existing session win.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +77,10 @@ def session(
     for setting, value in everything.items():
         builder = builder.config(setting, value)
     try:
-        made: SparkSession = builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
+        with _deaf_to_sigterm():
+            made: SparkSession = (
+                builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
+            )
     except Exception as error:
         raise PipelineError(
             f"Spark did not start with master {master or DEFAULT_MASTER}: {brief(error)}",
@@ -105,6 +110,32 @@ def settings_for(
             f"-Dlog4j2.configurationFile={config.as_uri()} -Dheadwater.spark.log={log_file}"
         )
     return {**chosen, **settings}
+
+
+_launching = False
+
+
+@contextmanager
+def _deaf_to_sigterm() -> Iterator[None]:
+    """Let a JVM that is started here ignore SIGTERM; it ends when this process does.
+
+    A supervisor sends the signal to all processes of a service: the JVM must not end before the
+    queries have been stopped in order. Set in the forked child, so that this process hears it.
+    """
+    global _launching
+    _launching = True
+    try:
+        yield
+    finally:
+        _launching = False
+
+
+def _in_child() -> None:
+    if _launching:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def require_pyspark() -> None:

@@ -16,6 +16,10 @@ from headwater.pipelines.errors import NotRealTime
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# Views are written in transactions: without this, a view of a view could see what was taken back.
+COMMITTED = {"kafka.isolation.level": "read_committed"}
+OF_THE_RECORD = ("_key", "_topic", "_partition", "_offset", "_timestamp")
+
 
 def events(
     context: Context,
@@ -26,28 +30,43 @@ def events(
     options: Mapping[str, str],
 ) -> DataFrame:
     """The streaming DataFrame of a topic."""
-    named = {**context.kafka_options(), "subscribe": topic, "startingOffsets": starting, **options}
+    chosen = {"subscribe": topic, "startingOffsets": starting, **COMMITTED, **options}
     if context.speed == REAL_TIME:
-        return _connector(context, named, schema, options)
-    reader = context.spark.readStream.format("headwater").options(**named)
+        records = _by_connector(context, chosen, schema)
+    else:
+        records = _by_headwater(context, chosen, schema)
+    return records if schema is None else _flat(records)
+
+
+def _by_headwater(context: Context, chosen: dict[str, str], schema: str | None) -> DataFrame:
     if schema is not None:
-        reader = reader.option("schema", schema)
-    return reader.load()
+        chosen["schema"] = schema
+        if context.view is not None and "deadLetterTopic" not in chosen:
+            chosen["deadLetterTopic"] = context.view.dead_letters
+            context.dead_letters = True
+    reader = context.spark.readStream.format("headwater")
+    return reader.options(**context.kafka_options(), **chosen).load()
 
 
-def _connector(
-    context: Context, named: Mapping[str, str], schema: str | None, options: Mapping[str, str]
-) -> DataFrame:
+def _by_connector(context: Context, chosen: dict[str, str], schema: str | None) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if schema is not None and any(name.lower().startswith("deadletter") for name in options):
+    if ours := [name for name in chosen if name in ("deadLetterTopic", "mode", "columns", "files")]:
         raise NotRealTime(
-            "Spark's Kafka connector has no dead-letter topic",
-            hint="leave out the option, or speed='real-time'",
+            f"Spark's Kafka connector, which reads at real-time speed, has no option {ours[0]}",
+            hint="leave it out, or leave out speed=",
         )
-    records = context.spark.readStream.format("kafka").options(**named).load()
+    reader = context.spark.readStream.format("kafka")
+    records = reader.options(**context.kafka_options(), **chosen).load()
     if schema is None:
         return records
     # FAILFAST: what does not fit stops the query; null columns would hide it.
     value = F.from_json(F.col("value").cast("string"), schema, {"mode": "FAILFAST"})
-    return records.select(value.alias("value")).select("value.*")
+    return records.withColumn("value", value)
+
+
+def _flat(records: DataFrame) -> DataFrame:
+    """The fields of the value as columns, and what Kafka knows of the record with a `_` in front."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return records.select("value.*", *(F.col(name[1:]).alias(name) for name in OF_THE_RECORD))

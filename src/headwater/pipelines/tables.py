@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 
 from headwater.pipelines.context import Context
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.sources import events
+from headwater.pipelines.sources import OF_THE_RECORD, events
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-MARKS = ("_op", "_deleted", "_before", "_topic", "_partition", "_offset", "_timestamp")
+CHANGE = ("_op", "_deleted", "_before")
+MARKS = (*CHANGE, *OF_THE_RECORD)
+"""Columns that say something about a record and are no part of its row."""
 DELETED = "_deleted"
 
 
@@ -51,7 +53,8 @@ def decoded(records: DataFrame, row: StructType, key: tuple[str, ...]) -> DataFr
         | F.get_json_object(inner, "$.after").isNotNull()
     )
     read = records.select(
-        F.col("key").cast("string").alias("_key"),
+        F.col("key").cast("string").alias("_text"),
+        F.col("key").alias("_key"),
         F.when(value.isNotNull(), inner).alias("_value"),
         F.coalesce(envelope, F.lit(False)).alias("_envelope"),
         *(F.col(name).alias(f"_{name}") for name in ("topic", "partition", "offset", "timestamp")),
@@ -95,7 +98,7 @@ def _key_row(row: StructType, key: tuple[str, ...]) -> Column:
     from pyspark.sql.types import StructType
 
     wanted = StructType([row[name] for name in key])
-    text = F.col("_key")
+    text = F.col("_text")
     inner = F.coalesce(F.get_json_object(text, "$.payload"), text)
     parsed = F.from_json(inner, wanted)
     if len(key) > 1:
@@ -109,11 +112,13 @@ def _row_type(context: Context, topic: str, schema: str, key: tuple[str, ...]) -
 
     try:
         row = StructType.fromDDL(schema)
-    except Exception as error:
+    except Exception:
+        row = None
+    if not isinstance(row, StructType):
         raise PipelineError(
             f"the schema of table {topic!r} cannot be read: {schema!r}",
             hint="write it as in 'order_id STRING, total DOUBLE'",
-        ) from error
+        )
     missing = [name for name in key if name not in row.names]
     if missing:
         raise PipelineError(

@@ -69,10 +69,19 @@ def topic_of(view: View) -> str | None:
 def _topic(result: Result) -> Any:
     _require_rest(result, "a topic", "topic:orders")
     records = as_records(result.frame, result.view, updates=result.updates)
-    # Real-time mode takes no Python sink: there, Spark's connector writes, at least once.
-    name = "kafka" if result.context.speed == REAL_TIME else "headwater"
-    writer = records.writeStream.format(name).options(**result.context.kafka_options())
-    return writer.option("topic", result.rest)
+    options = {**result.context.kafka_options(), "topic": result.rest}
+    if result.context.speed == REAL_TIME:
+        # Real-time mode takes no Python sink: there, Spark's connector writes, at least once.
+        return records.writeStream.format("kafka").options(**options)
+    if not result.updates:
+        return records.writeStream.format("headwater").options(**options)
+
+    # Spark gives a Python sink no rows that change; a batch of them it does. The sink knows from
+    # the tasks which query and batch it is at, so this is exactly once as well.
+    def write(batch: DataFrame, _: int) -> None:
+        batch.write.format("headwater").mode("append").options(**options).save()
+
+    return records.writeStream.foreachBatch(write)
 
 
 def _parquet(result: Result) -> Any:

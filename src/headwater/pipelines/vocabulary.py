@@ -41,8 +41,11 @@ def stream(
 
     Without `schema`: the columns of Spark's Kafka source (key, value, topic, partition, offset,
     timestamp, timestampType). With `schema` (`"id STRING, total DOUBLE"`): JSON values decoded into
-    these columns. `starting` is where a query begins that has no checkpoint yet: `earliest`,
-    `latest`, or Spark's JSON of offsets. `options` go to the source as they are.
+    these columns, then `_key`, `_topic`, `_partition`, `_offset` and `_timestamp` of the record; a
+    value that does not fit goes to the view's dead-letter topic, `dlq.headwater-NAME`.
+
+    `starting` is where a query begins that has no checkpoint yet: `earliest`, `latest`, or Spark's
+    JSON of offsets. `options` go to the source as they are.
     """
     from headwater.pipelines.sources import events
 
@@ -64,7 +67,7 @@ def table(
     Values are Debezium's envelope or plain rows, where a record without a value deletes its key.
     Columns: those of `schema` (of a deleted row: as it was before, or its key alone), then `_op`
     (`c`, `u`, `d`, `r`), `_deleted`, `_before` (the row as it was, where the record says so), and
-    `_topic`, `_partition`, `_offset`, `_timestamp`.
+    `_key`, `_topic`, `_partition`, `_offset`, `_timestamp` of the record.
     """
     from headwater.pipelines.tables import changes
 

@@ -1,0 +1,170 @@
+"""The parts that know neither Spark nor a broker: backoff, plans as text, shapes, reports, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.pipelines import progress
+from headwater.pipelines.backoff import Backoff
+from headwater.pipelines.checkpoints import Checkpoints, Shape
+from headwater.pipelines.errors import StateMisfit, brief, misfit
+from headwater.pipelines.plan import parse
+
+WINDOWED = """== Parsed Logical Plan ==
+'Aggregate ['window('timestamp, 5 seconds)]
++- ~Whatever
+
+== Analyzed Logical Plan ==
+window: struct<start:timestamp,end:timestamp>, k: bigint, n: bigint
+~Aggregate [window#7-T10000ms, k#2L], [window#7-T10000ms, k#2L, count(1) AS n#3L]
++- ~Project [named_struct(start, x(timestamp#0, 5000000), end, y) AS window#7-T10000ms, {extra}k#2L]
+   +- ~Filter isnotnull(timestamp#0-T10000ms)
+      +- ~EventTimeWatermark 3a8f38dd-3ca0-4639-a9df-c04a4213ba3e, timestamp#0: timestamp, 10 seconds
+         +- ~StreamingRelationV2 org.x.Provider@2b, headwater, org.x.Table@3c, [kafka.bootstrap.servers=h:1,h:2, subscribe=orders,more, startingOffsets=earliest], [key#0, value#1], name=<Unassigned>
+
+== Optimized Logical Plan ==
+~Aggregate [other#1]
+"""
+JOINED = """== Analyzed Logical Plan ==
+value: bigint
+{mark}Join Inner, (value#1L = value#2L)
+:- ~SubqueryAlias a
+:  +- ~StreamingRelationV2 org.x.Provider@1, rate, org.x.Table@2, [rowsPerSecond=1], [value#1L]
++- {other}LogicalRDD [value#2L], false
+
+== Optimized Logical Plan ==
+"""
+
+
+def test_a_plan_tells_its_sources_and_its_state():
+    plan = parse(WINDOWED.format(extra=""))
+    assert plan.sources == ("headwater orders,more",)
+    assert plan.aggregates
+    (state,) = plan.state
+    assert state.startswith("Aggregate [window, k], [window, k, count(1)] named_struct(start,")
+    assert "5000000" in state
+
+
+def test_a_column_more_does_not_change_the_state_and_another_window_does():
+    before = parse(WINDOWED.format(extra=""))
+    assert parse(WINDOWED.format(extra="new#77, ")).state == before.state
+    assert parse(WINDOWED.format(extra="").replace("5000000", "9000000")).state != before.state
+    other_ids = WINDOWED.format(extra="").replace("#7", "#70").replace("#3L", "#31L")
+    assert parse(other_ids).state == before.state
+
+
+def test_only_a_join_of_two_streams_keeps_state():
+    static = parse(JOINED.format(mark="~", other=""))
+    assert static.state == ()
+    assert len(parse(JOINED.format(mark="~", other="~")).state) == 1
+
+
+def test_the_wait_doubles_up_to_a_minute_and_starts_over_after_a_calm_time():
+    backoff, waits = Backoff(), []
+    for _ in range(8):
+        backoff = backoff.failed(ran_s=0.5)
+        waits.append(backoff.wait_s)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert backoff.failed(ran_s=30).wait_s == 60
+    assert backoff.failed(ran_s=61).wait_s == 1
+
+
+SHAPE = Shape(("headwater orders",), ("Aggregate [k]",), "update", "topic:x")
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (
+            Shape(("headwater o",), SHAPE.state, "update", "topic:x"),
+            "sources were headwater orders",
+        ),
+        (Shape(SHAPE.sources, ("Aggregate [j]",), "update", "topic:x"), "has changed (aggregate)"),
+        (Shape(SHAPE.sources, (), "update", "topic:x"), "no longer keeps state"),
+        (
+            Shape(SHAPE.sources, SHAPE.state, "append", "topic:x"),
+            "mode was update and is now append",
+        ),
+        (Shape(SHAPE.sources, SHAPE.state, "update", "topic:y"), "target was topic:x and is now"),
+    ],
+)
+def test_an_edited_query_is_refused_with_what_changed_and_what_to_do(
+    tmp_path: Path, now: Shape, said: str
+):
+    spark: Any = None  # a local folder needs none
+    checkpoints = Checkpoints(str(tmp_path), spark)
+    assert checkpoints.is_new("x")
+    checkpoints.admit("x", SHAPE)
+    checkpoints.admit("x", SHAPE)
+    with pytest.raises(StateMisfit) as refusal:
+        Checkpoints(f"file://{tmp_path}", spark).admit("x", now)
+    assert said in str(refusal.value)
+    assert f"mv {tmp_path}/x {tmp_path}/x.old" in (refusal.value.hint or "")
+
+
+def test_sparks_own_state_errors_are_understood():
+    schema = "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match"
+    assert "stored state" in (misfit(f"Job aborted: {schema}") or "")
+    sources = (
+        "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2]"
+    )
+    assert misfit(sources) == "it had 1 sources and now has 2"
+    assert misfit("java.io.IOException: disk full") is None
+
+
+def test_a_long_error_becomes_its_cause_in_one_line():
+    spark = "[CONDITION.SUB] It failed\nfor a reason. SQLSTATE: 42K02\n\tat org.x.Y(Y.scala:1)\n"
+    assert brief(RuntimeError(spark)) == "[CONDITION.SUB] It failed for a reason."
+    worker = (
+        "Job aborted: Lost task\nTraceback (most recent call last):\n  File x, line 1, in f\n"
+        "ValueError: too bad\n\n\tat org.apache.spark.api\nCaused by: ValueError: too bad\n"
+    )
+    assert brief(RuntimeError(worker)) == "ValueError: too bad"
+    assert brief(KeyError("k")) == "KeyError: 'k'"
+    assert len(brief("x" * 10_000)) == 400
+
+
+def report(batch: int, rows: int, end: object, **more: object) -> dict[str, object]:
+    return {"batchId": batch, "numInputRows": rows, "sources": [{"endOffset": end}], **more}
+
+
+def test_a_position_is_read_from_kafkas_form_and_from_nothing_else():
+    ends = {"orders": {"0": 5, "1": 7}, "#": {"ids": {"orders": "4b1c"}, "pieces": {"orders": {}}}}
+    assert progress.position_of(report(1, 1, ends)) == {("orders", 0): 5, ("orders", 1): 7}
+    assert progress.position_of(report(1, 1, '{"orders":{"0":5}}')) == {("orders", 0): 5}
+    for other in (8, None, "no json", [1], {"a": 1}):
+        assert progress.position_of(report(1, 1, other)) == {}
+    twice = {"sources": [{"endOffset": {"o": {"0": 5}}}, {"endOffset": {"o": {"0": 3}}}]}
+    assert progress.position_of(twice) == {("o", 0): 3}
+
+
+def test_several_reports_become_one_record_with_counts_summed_and_states_last():
+    operator = {"numRowsTotal": 4, "memoryUsedBytes": 10, "numRowsDroppedByWatermark": 2}
+    gathered = progress.Gathered()
+    gathered.add(report(1, 10, {}, batchDuration=50, stateOperators=[operator]))
+    gathered.add(
+        report(2, 5, {}, batchDuration=30, stateOperators=[{**operator, "numRowsTotal": 6}])
+    )
+    gathered.add(report(2, 0, {}, stateOperators=[{**operator, "numRowsDroppedByWatermark": 0}]))
+    said = progress.record(
+        gathered,
+        query="q",
+        to="topic:x",
+        at_ms=1,
+        lag_records=3,
+        lag_ms=1500,
+        dead_letter_rows=0,
+        position={("o", 0): 5},
+    )
+    assert (said["batches"], said["input_rows"], said["late_rows"]) == (2, 15, 4)
+    assert (said["batch_ms_max"], said["state_rows"], said["state_bytes"]) == (50, 4, 10)
+    assert (said["lag_seconds"], said["position"]) == (1.5, {"o": {"0": 5}})
+
+
+def test_lag_is_what_lies_between_position_and_end():
+    position, ends = {("o", 0): 5, ("o", 1): 7}, {("o", 0): 9, ("o", 1): 7}
+    assert progress.lag_of(position, ends) == 4
+    assert progress.behind(position, ends) == {("o", 0): 5}
