@@ -2,8 +2,9 @@
 
 `values.json` calls `frame` with a column of values. Each value must be one object from its first to its
 last byte: braces are counted outside of strings, so that a value with too few or too many of them cannot
-shift the rows of its neighbours, and it must be UTF-8, which the parser does not look at. What is between the braces is for the parser to judge. Line breaks
-between tokens become blanks; within a string they are an error, as are other control characters.
+shift the rows of its neighbours. It must also be UTF-8, which Arrow's parser does not look at. What is
+between the braces is for the parser to judge. Line breaks between tokens become blanks; within a string
+they are an error, as are other control characters.
 """
 
 from __future__ import annotations
