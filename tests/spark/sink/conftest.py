@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from headwater.testing.apache_kafka import MissingServer
 from tests.compat.cluster import Cluster, running
 from tests.compat.missing import skip_or_fail
-
-from .sessions import session
+from tests.spark.sink.sessions import session
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from .sessions import numbers, session, start
-from .stopping import StoppingSource
+from tests.spark.sink.sessions import numbers, session, start
+from tests.spark.sink.stopping import StoppingSource
 
 ROWS = 400
 

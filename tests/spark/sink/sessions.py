@@ -70,6 +70,7 @@ def committed(bootstrap: str, topic: str) -> dict[int, list[Any]]:
             "enable.auto.commit": "false",
             "isolation.level": "read_committed",
             "enable.partition.eof": "true",
+            "fetch.wait.max.ms": "20",
             "auto.offset.reset": "earliest",
         }
     )
@@ -80,7 +81,7 @@ def committed(bootstrap: str, topic: str) -> dict[int, list[Any]]:
         found = {each: [] for each in partitions}
         ended: set[int] = set()
         while len(ended) < len(partitions):
-            for message in consumer.consume(10_000, timeout=0.5):
+            for message in consumer.consume(1000, timeout=0.05):
                 if message.error():
                     ended.add(message.partition())
                 else:

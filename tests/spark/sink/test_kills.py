@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 from headwater.spark.datasource import HeadwaterDataSource
 from tests.compat.cluster import Cluster, headwater_process
 from tests.compat.waiting import until
-
-from .driver import ROWS
-from .sessions import committed, numbers, run_batches, start
-from .stopping import POINTS, StoppingSource
+from tests.spark.sink.driver import ROWS
+from tests.spark.sink.sessions import committed, numbers, run_batches, start
+from tests.spark.sink.stopping import POINTS, StoppingSource
 
 LAST = 3
 

@@ -9,8 +9,7 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 
 from tests.compat.cluster import Cluster
-
-from .sessions import committed, numbers, run_batches, start
+from tests.spark.sink.sessions import committed, numbers, run_batches, start
 
 
 def test_each_row_is_there_once_and_in_order_of_its_key(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from headwater.spark import connect
 from headwater.spark.connect import Cluster
 from headwater.spark.sink import transaction
+from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.part import Part
 
 _LIST_TRANSACTIONS = 66
@@ -21,32 +22,42 @@ _TIMEOUT_MS = 60_000
 
 
 def closed(cluster: Cluster, parts: Sequence[Part]) -> list[Part]:
-    """Those whose transactions are not open any more."""
-    named = [(each, each.identity) for each in parts if each.identity is not None]
-    there = _open(cluster, [who.producer_id for _, who in named])
-    return [each for each, who in named if (who.transactional_id, who.producer_id) not in there]
+    """Those whose transactions are not open any more, or not theirs any more.
+
+    Asked by adding a partition that is there already: that changes nothing, and only the producer of
+    an open transaction may do it. A list of open transactions would not tell whose epoch it is.
+    """
+    return [each for each in parts if not _is_open(cluster, each)]
+
+
+def _is_open(cluster: Cluster, part: Part) -> bool:
+    assert part.identity is not None and part.witness is not None, "a part with rows has both"
+    topic, partition, _ = part.witness
+    try:
+        transaction.add_partitions(cluster, part.identity, [(topic, partition)])
+    except PartLost:
+        return False
+    return True
 
 
 def abort_orphans(cluster: Cluster, prefix: str) -> list[str]:
     """End every open transaction whose id begins so; returns which those were."""
-    found = [name for name, _ in _open(cluster, []) if name.startswith(prefix)]
+    found = [name for name in _open(cluster) if name.startswith(prefix)]
     for each in found:
         transaction.begin(cluster, each, _TIMEOUT_MS)
     return found
 
 
-def _open(cluster: Cluster, producer_ids: list[int]) -> set[tuple[str, int]]:
-    """Of these producers, or of all: (transactional id, producer id)."""
-    body = {"state_filters": ["Ongoing"], "producer_id_filters": producer_ids}
+def _open(cluster: Cluster) -> list[str]:
+    """The ids of all open transactions."""
+    body = {"state_filters": ["Ongoing"], "producer_id_filters": []}
 
-    def attempt() -> set[tuple[str, int]]:
-        found: set[tuple[str, int]] = set()
+    def attempt() -> list[str]:
+        found: list[str] = []
         for node_id in cluster.metadata([]).brokers:
             answer = cluster.node(node_id).ask(_LIST_TRANSACTIONS, body, 0)
             connect.check(answer.error_code, "listing open transactions")
-            found |= {
-                (each.transactional_id, each.producer_id) for each in answer.transaction_states
-            }
+            found += [each.transactional_id for each in answer.transaction_states]
         return found
 
     return cluster.retrying(attempt)

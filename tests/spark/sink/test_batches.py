@@ -1,0 +1,259 @@
+"""What becomes of a micro-batch, step by step: prepared, decided, ended, and every way to die between.
+
+tasks prepare        driver decides          driver ends            checkpoint
+──────●──────────────────●──────────────────────●──────────────────────●────▶
+      nothing counts     everything counts      everything is seen     no replay any more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from headwater import testing
+from headwater.spark.sink import listing, transaction
+from headwater.spark.sink.decisions import Decision, Decisions
+from headwater.spark.sink.errors import BatchRefused, PartLost
+from tests.compat.waiting import until
+from tests.spark.sink.acting import Died, Run
+from tests.spark.sink.sessions import committed
+
+NewRun = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    settings = {
+        "num.partitions": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    }
+    with testing.broker(settings=settings) as broker:
+        yield broker.bootstrap
+        Run(broker.bootstrap, "", "").cluster.close()
+
+
+@pytest.fixture
+def new_run(bootstrap: str, new_name: Callable[[], str]) -> NewRun:
+    name = new_name()
+    return lambda **more: Run(bootstrap, name, f"query-{name}", **more)
+
+
+def seen(run: Run) -> list[str]:
+    found = committed(run.bootstrap, run.topic)
+    return sorted(each.value().decode() for of in found.values() for each in of)
+
+
+def test_nothing_is_seen_before_the_driver_has_committed(new_run: NewRun) -> None:
+    run = new_run()
+    messages = run.tasks(0, ["a", "b"], ["c"])
+    assert seen(run) == []
+    run.commit(0, messages)
+    assert seen(run) == ["a", "b", "c"]
+
+
+def test_a_batch_without_a_decision_is_replaced_whatever_its_rows_and_tasks_are_now(
+    new_run: NewRun,
+) -> None:
+    new_run().tasks(0, ["a"], ["b"], ["c"])
+    run = new_run()
+    run.do(0, ["d", "e"], ["f"])
+    assert seen(run) == ["d", "e", "f"], "the third task's transaction must not hold up readers"
+
+
+def test_a_decided_batch_is_finished_and_not_written_again(new_run: NewRun) -> None:
+    new_run(dies_deciding=True).do(0, ["a"], ["b", "c"])
+    run = new_run()
+    assert seen(run) == []
+    run.do(0, ["x", "y"], ["z"], ["more"])
+    assert seen(run) == ["a", "b", "c"], "rows and tasks of the replay do not matter"
+    run.do(1, ["d"])
+    assert seen(run) == ["a", "b", "c", "d"]
+
+
+def test_a_batch_that_was_ended_before_the_crash_is_not_written_again(new_run: NewRun) -> None:
+    new_run().do(0, ["a"], ["b"])
+    run = new_run()
+    run.do(0, ["a"], ["b"])
+    assert seen(run) == ["a", "b"]
+
+
+def test_a_replay_finds_the_decision_when_the_group_is_gone(new_run: NewRun) -> None:
+    first = new_run(dies_deciding=True)
+    first.do(0, ["a"], ["b"])
+    run = new_run()
+    admin = AdminClient({"bootstrap.servers": run.bootstrap})
+    group = Decisions(run.cluster, run.query).group
+    admin.delete_consumer_groups([group])[group].result()
+    run.do(0, ["x"], ["y"])
+    assert seen(run) == ["a", "b"]
+
+
+def test_two_queries_do_not_meet(new_run: NewRun) -> None:
+    run, other = new_run(), new_run()
+    other.query = "another-" + other.query
+    run.do(0, ["a"])
+    other.do(0, ["b"])
+    assert seen(run) == ["a", "b"]
+
+
+def test_an_older_checkpoint_is_refused(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(4, ["a"])
+    run.do(5, ["b"])
+    with pytest.raises(BatchRefused, match="asks for batch 4, but batch 5"):
+        new_run().do(4, ["a"])
+    assert seen(run) == ["a", "b"]
+
+
+def test_a_batch_without_rows_leaves_nothing(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, [], [])
+    assert Decisions(run.cluster, run.query).noted() is None
+    run.do(1, [], ["a"], [])
+    assert seen(run) == ["a"]
+
+
+# ---- two drivers ---------------------------------------------------------------------------------
+
+
+def test_a_driver_that_wakes_up_after_its_replacement_has_committed_changes_nothing(
+    new_run: NewRun,
+) -> None:
+    old, new = new_run(), new_run()
+    messages = old.tasks(0, ["a"], ["b"])
+    new.do(0, ["a"], ["b"])
+    old.commit(0, messages)
+    assert seen(new) == ["a", "b"]
+    new.do(1, ["c"])
+    with pytest.raises(BatchRefused, match="asks for batch 0, but batch 1"):
+        old.commit(0, messages)
+    assert seen(new) == ["a", "b", "c"]
+
+
+def test_a_driver_cannot_commit_what_its_replacement_has_fenced(new_run: NewRun) -> None:
+    old, new = new_run(), new_run()
+    stale = old.tasks(0, ["a"], ["b"])
+    fresh = new.tasks(0, ["a"], ["b"])
+    with pytest.raises(PartLost, match="2 of 2 transactions"):
+        old.commit(0, stale)
+    new.commit(0, fresh)
+    assert seen(new) == ["a", "b"]
+
+
+def test_of_two_deciders_the_older_is_fenced(new_run: NewRun) -> None:
+    old, new = new_run(), new_run()
+    messages = old.tasks(0, ["a"])
+    decisions = Decisions(old.cluster, old.query)
+    identity, _ = decisions.claim()
+    Decisions(new.cluster, new.query).claim()
+    with pytest.raises((BatchRefused, PartLost)):
+        decisions.write(identity, Decision(0, "token", 1, (messages[0].part,)))
+    assert Decisions(new.cluster, new.query).noted() is None
+
+
+# ---- failed and repeated tasks -------------------------------------------------------------------
+
+
+def test_what_a_killed_attempt_left_open_is_taken_back(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    run.task(1, 0, ["lost"])  # killed after its last row
+    again = run.task(1, 0, ["b"], attempt=1)
+    run.commit(1, [again])
+    assert seen(run) == ["a", "b"]
+
+
+def test_a_speculative_attempt_does_not_disturb_the_first(new_run: NewRun) -> None:
+    run = new_run()
+    first = run.task(0, 0, ["a"])
+    run.task(0, 0, ["a"], attempt=1)
+    run.commit(0, [first])
+    assert seen(run) == ["a"]
+
+
+def test_abort_takes_back_what_was_prepared(new_run: NewRun) -> None:
+    run = new_run()
+    run.abort(0, [*run.tasks(0, ["a"], ["b"]), None])
+    run.do(0, ["c"])
+    assert seen(run) == ["c"]
+
+
+def test_abort_does_not_take_back_what_was_decided(new_run: NewRun) -> None:
+    """Spark calls abort as well when commit itself has failed."""
+    run = new_run(dies_deciding=True)
+    messages = run.tasks(0, ["a"], ["b"])
+    with pytest.raises(Died):
+        run.commit(0, messages)
+    run.abort(0, messages)
+    again = new_run()
+    again.do(0, ["a"], ["b"])
+    assert seen(run) == ["a", "b"]
+
+
+# ---- out of time ---------------------------------------------------------------------------------
+
+
+def test_a_batch_that_outlives_its_transactions_is_refused_whole(new_run: NewRun) -> None:
+    run = new_run(options={"kafka.transaction.timeout.ms": "300"})
+    messages = run.tasks(0, ["a"])
+    parts = [each.part for each in messages]
+    until(lambda: listing.closed(run.cluster, parts), "the broker's time-out", timeout=10)
+    with pytest.raises(PartLost, match=r"nothing of it is in the topic.*timeout\.ms"):
+        run.commit(0, messages)
+    again = new_run()
+    again.do(0, ["b"])
+    assert seen(run) == ["b"]
+
+
+def lose(run: Run, message: object) -> None:
+    """What a broker's time-out does to the transaction of a part."""
+    who = message.part.identity  # type: ignore[attr-defined]
+    transaction.begin(run.cluster, who.transactional_id, 60_000)
+
+
+def decided_and_lost(new_run: NewRun) -> Run:
+    """Task 1's transaction ran out of time after the decision, with the driver away."""
+    run = new_run(dies_deciding=True)
+    messages = run.tasks(0, ["a"], ["b", "c"])
+    with pytest.raises(Died):
+        run.commit(0, messages)
+    lose(run, messages[1])
+    return new_run()
+
+
+def test_a_part_that_was_lost_after_the_decision_is_written_again(new_run: NewRun) -> None:
+    run = decided_and_lost(new_run)
+    run.do(0, ["a"], ["c", "b"])
+    assert seen(run) == ["a", "b", "c"]
+    new_run().do(0, ["a"], ["b", "c"])
+    assert seen(run) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("parts", [(["a"], ["b", "x"]), (["a"], ["b", "c"], ["d"]), (["a"],)])
+def test_a_lost_part_whose_rows_are_others_now_is_refused(
+    parts: tuple[list[str], ...], new_run: NewRun
+) -> None:
+    run = decided_and_lost(new_run)
+    with pytest.raises(BatchRefused, match=r"task 1 .* ran out of time"):
+        run.do(0, *parts)
+    again = new_run()
+    again.do(0, ["a"], ["b", "c"])
+    assert seen(again) == ["a", "b", "c"]
+
+
+def test_a_part_that_was_committed_is_known_by_its_data(new_run: NewRun) -> None:
+    """Both ways of looking: with somebody's open transaction before it, and without."""
+    other = new_run()
+    other.query += "-other"
+    blocking = other.tasks(0, ["blocking"])
+    run = new_run()
+    messages = run.tasks(0, ["a"], ["b"])
+    run.commit(0, messages)
+    for each in messages:
+        lose(run, each)
+    new_run().do(0, ["a"], ["b"])
+    other.abort(0, blocking)
+    new_run().do(0, ["a"], ["b"])
+    assert seen(run) == ["a", "b"]
