@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from headwater.pipelines.errors import PipelineError
@@ -55,18 +56,23 @@ class Declarations:
 
     def add(self, view: View) -> None:
         other = self._views.get(view.name)
-        if other is not None and other.place != view.place:
+        if other is not None and other.place != view.place and _is_in_a_file(other):
             raise PipelineError(
                 f"two views are named {view.name!r}: {other.place} and {view.place}",
                 hint="give one of them another name; it names the checkpoint and the consumer group",
             )
-        self._views[view.name] = view  # the same place again: a cell of a notebook, run once more
+        self._views[view.name] = view
 
     def views(self) -> list[View]:
         return list(self._views.values())
 
     def clear(self) -> None:
         self._views.clear()
+
+
+def _is_in_a_file(view: View) -> bool:
+    """Not in a cell of a notebook, which may be run once more."""
+    return Path(view.place.rpartition(":")[0]).exists()
 
 
 DECLARED = Declarations()

@@ -18,6 +18,7 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -92,24 +93,47 @@ class Log:
 
     def oldest_unread_ms(self, position: Mapping[Partition, int]) -> int | None:
         """The timestamp of the oldest record at or after the position; None if none came in time."""
-        if self._reader is None:
-            bounded = {"fetch.message.max.bytes": 1024, "queued.min.messages": 1}
-            own = {"group.id": "headwater-run", "enable.auto.commit": False, **bounded}
-            self._reader = Consumer({**self._settings, **own})
-        waiting = {**position}
-        self._reader.assign([TopicPartition(t, p, o) for (t, p), o in waiting.items()])
-        oldest: int | None = None
-        deadline = time.monotonic() + _LOOK_S
-        while waiting and time.monotonic() < deadline:
-            record = self._reader.poll(0.2)
-            if record is None or record.error() is not None:
-                continue
+        waiting, stamps = {**position}, []
+        for record in self._read(position, 1):
             place: Any = (record.topic(), record.partition())
             if waiting.pop(place, None) is not None:
-                stamp = record.timestamp()[1]
-                oldest = stamp if oldest is None else min(oldest, stamp)
-        self._reader.unassign()
-        return oldest
+                stamps.append(record.timestamp()[1])
+            if not waiting:
+                break
+        return min(stamps, default=None)
+
+    def count(self, begin: Mapping[Partition, int]) -> tuple[int, dict[Partition, int]]:
+        """Records at or after `begin`, and where to go on: offsets alone also count markers."""
+        ends = self.ends(begin)
+        waiting = {place for place, end in ends.items() if end > begin[place]}
+        counted, reached = 0, dict(begin)
+        for record in self._read({place: begin[place] for place in waiting}, 1000):
+            place: Any = (record.topic(), record.partition())
+            counted += 1
+            reached[place] = int(record.offset() or 0) + 1
+            # A marker may stand between the last record and the end; two are never in a row here.
+            waiting -= {each for each in waiting if reached[each] >= ends[each] - 1}
+            if not waiting:
+                break
+        return counted, reached
+
+    def _read(self, begin: Mapping[Partition, int], at_once: int) -> Iterator[Message]:
+        """Committed records from there on, for at most as long as a look may take."""
+        if not begin:
+            return
+        if self._reader is None:
+            own = {"group.id": "headwater-run", "enable.auto.commit": False}
+            bounded = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
+            self._reader = Consumer({**self._settings, **own, **bounded})
+        self._reader.assign([TopicPartition(t, p, o) for (t, p), o in begin.items()])
+        deadline = time.monotonic() + _LOOK_S
+        try:
+            while time.monotonic() < deadline:
+                for record in self._reader.consume(at_once, 0.2):
+                    if record.error() is None:
+                        yield record
+        finally:
+            self._reader.unassign()
 
     def publish(self, topic: str, key: str, value: Mapping[str, object]) -> None:
         """Append a JSON record, without waiting for it; dropped only if thousands already wait."""

@@ -17,6 +17,7 @@ from typing import Any
 Partition = tuple[str, int]
 Report = Mapping[str, Any]
 TOPIC = "__headwater_progress"
+DEAD_LETTERS_CONFIG = {"retention.ms": "-1"}
 TOPIC_CONFIG = {"cleanup.policy": "delete", "retention.ms": str(7 * 24 * 60 * 60 * 1000)}
 
 

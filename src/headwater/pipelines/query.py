@@ -74,6 +74,8 @@ class Query:
         self._gathered = progress.Gathered()
         self._position: dict[progress.Partition, int] = {}
         self._committed: dict[progress.Partition, int] = {}
+        self._letters: dict[progress.Partition, int] | None = None
+        """Up to where dead letters have been counted; None where there cannot be any."""
         self._recorded = 0.0
         self._complained = False
 
@@ -101,6 +103,7 @@ class Query:
         try:
             built, self._built = self._built or self._around.build(self.view), None
             self._around.checkpoints.admit(self.view.name, built.shape)
+            self._begin_letters(built)
             self._around.tune(built)
             self._spark_query = self._configured(built).start()
         except PipelineError as error:
@@ -112,6 +115,13 @@ class Query:
             self._started = self._around.monotonic()
             self._event("started", run_id=str(self._spark_query.runId))
             self._around.say(f"{self.view.name}: running, to {self.view.to}")
+
+    def _begin_letters(self, built: Built) -> None:
+        if built.dead_letters is not None and self._letters is None:
+            log = self._around.log
+            log.ensure_topic(built.dead_letters, progress.DEAD_LETTERS_CONFIG)
+            places = range(log.topics().get(built.dead_letters, 0))
+            self._letters = log.ends((built.dead_letters, place) for place in places)
 
     def _configured(self, built: Built) -> Any:
         writer = built.writer.queryName(self.view.name).outputMode(built.mode)
@@ -234,12 +244,18 @@ class Query:
             at_ms=now_ms,
             lag_records=progress.lag_of(self._position, ends) if self._position else None,
             lag_ms=lag_ms if self._position else None,
-            dead_letter_rows=None,
+            dead_letter_rows=self._count_letters(),
             position=self._position,
         )
         log.publish(progress.TOPIC, self.view.name, said)
         self._gathered = progress.Gathered(last=self._gathered.last)
         self._recorded = self._around.monotonic()
+
+    def _count_letters(self) -> int | None:
+        if self._letters is None:
+            return None
+        counted, self._letters = self._around.log.count(self._letters)
+        return counted
 
     def _event(self, kind: str, **more: object) -> None:
         now_ms = self._around.now_ms()

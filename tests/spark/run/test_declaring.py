@@ -92,7 +92,7 @@ def test_a_mistake_in_a_file_is_one_sentence_with_its_place(
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(PipelineError, match="there is no file or folder .*nowhere"):
+    with pytest.raises(PipelineError, match=r"there is no file or folder .*nowhere"):
         load(tmp_path / "nowhere")
     with pytest.raises(PipelineError, match="has no Python file"):
         load(tmp_path)

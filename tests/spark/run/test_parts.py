@@ -13,6 +13,10 @@ from headwater.pipelines.checkpoints import Checkpoints, Shape
 from headwater.pipelines.errors import StateMisfit, brief, misfit
 from headwater.pipelines.plan import parse
 
+RELATION = (
+    "org.x.Provider@2b, headwater, org.x.Table@3c, [kafka.bootstrap.servers=h:1,h:2, "
+    "subscribe=orders,more, startingOffsets=earliest], [key#0, value#1], name=<Unassigned>"
+)
 WINDOWED = """== Parsed Logical Plan ==
 'Aggregate ['window('timestamp, 5 seconds)]
 +- ~Whatever
@@ -23,7 +27,7 @@ window: struct<start:timestamp,end:timestamp>, k: bigint, n: bigint
 +- ~Project [named_struct(start, x(timestamp#0, 5000000), end, y) AS window#7-T10000ms, {extra}k#2L]
    +- ~Filter isnotnull(timestamp#0-T10000ms)
       +- ~EventTimeWatermark 3a8f38dd-3ca0-4639-a9df-c04a4213ba3e, timestamp#0: timestamp, 10 seconds
-         +- ~StreamingRelationV2 org.x.Provider@2b, headwater, org.x.Table@3c, [kafka.bootstrap.servers=h:1,h:2, subscribe=orders,more, startingOffsets=earliest], [key#0, value#1], name=<Unassigned>
+         +- ~StreamingRelationV2 {relation}
 
 == Optimized Logical Plan ==
 ~Aggregate [other#1]
@@ -39,8 +43,12 @@ value: bigint
 """
 
 
+def windowed(extra: str = "") -> str:
+    return WINDOWED.format(extra=extra, relation=RELATION)
+
+
 def test_a_plan_tells_its_sources_and_its_state():
-    plan = parse(WINDOWED.format(extra=""))
+    plan = parse(windowed())
     assert plan.sources == ("headwater orders,more",)
     assert plan.aggregates
     (state,) = plan.state
@@ -49,10 +57,10 @@ def test_a_plan_tells_its_sources_and_its_state():
 
 
 def test_a_column_more_does_not_change_the_state_and_another_window_does():
-    before = parse(WINDOWED.format(extra=""))
-    assert parse(WINDOWED.format(extra="new#77, ")).state == before.state
-    assert parse(WINDOWED.format(extra="").replace("5000000", "9000000")).state != before.state
-    other_ids = WINDOWED.format(extra="").replace("#7", "#70").replace("#3L", "#31L")
+    before = parse(windowed())
+    assert parse(windowed("new#77, ")).state == before.state
+    assert parse(windowed().replace("5000000", "9000000")).state != before.state
+    other_ids = windowed().replace("#7", "#70").replace("#3L", "#31L")
     assert parse(other_ids).state == before.state
 
 

@@ -1,0 +1,50 @@
+"""One broker and one Spark session for all tests of this folder; names and folders for each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater.testing
+from headwater.pipelines.declared import DECLARED
+from headwater.pipelines.session import session
+from tests.spark.run.desk import Desk
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    with headwater.testing.broker(settings={"num.partitions": 2}) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    found = session("local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def desk(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Iterator[Desk]:
+    found = Desk(spark, bootstrap, tmp_path)
+    yield found
+    found.stop()
+    DECLARED.clear()
+
+
+@pytest.fixture
+def new_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    stem = request.node.originalname.removeprefix("test_").replace("_", "-")[:30]
+    return lambda: f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(desk: Desk, new_name: Callable[[], str]) -> str:
+    """A topic of two partitions."""
+    name = new_name()
+    desk.log.ensure_topic(name, {}, partitions=2)
+    return name
