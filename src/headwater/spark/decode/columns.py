@@ -12,7 +12,7 @@ was compressed; one Kafka batch is never split. So a column stays far below Arro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,8 @@ class Columns:
         table, _ = h.scan(data, self._bounds.end)
         if not len(table):
             return
+        if self.next_offset > self._bounds.first:  # a batch may begin before where we are
+            self._bounds = replace(self._bounds, first=self.next_offset)
         kept = table[self._counts(table, data, aborted)]
         if np.any(kept[:, h.COUNT] < 0):
             raise CorruptBatch("a batch of fewer than no records")

@@ -1,0 +1,217 @@
+"""Streams, step by step in this process: positions, limits, new and lost partitions, replays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from headwater.spark.errors import BadOption, DataLoss
+from tests.compat.cluster import Cluster
+from tests.compat.wire import ErrorCode
+from tests.spark.source.reading import between, numbers, produce, step, stream
+
+
+def grow(cluster: Cluster, topic: str, count: int) -> None:
+    with cluster.wire() as wire:
+        wanted = [{"name": topic, "count": count, "assignments": None}]
+        answer = wire.ask("create_partitions", 3, topics=wanted, timeout=9000, validate_only=False)
+        assert answer.results[0].error_code is ErrorCode.none
+
+
+def delete(cluster: Cluster, topic: str) -> None:
+    with cluster.wire() as wire:
+        wire.ask("delete_topics", 5, topic_names=[topic], timeout=9000)
+    cluster.created.remove(topic)
+
+
+def test_a_stream_begins_at_the_end_unless_told_otherwise(log: Cluster, topic: str) -> None:
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, [b"old"])
+    reader = stream(log.bootstrap, subscribe=topic, startingOffsets="latest")
+    start = reader.initialOffset()
+    produce(log.bootstrap, topic, [b"new"])
+    assert step(reader, start)[1] == [b"new"]
+
+
+def test_batches_follow_each_other_without_gap_or_overlap(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    reader = stream(cluster.bootstrap, subscribe=topic)
+    position = reader.initialOffset()
+    found: list[Any] = []
+    for number in range(4):
+        produce(cluster.bootstrap, topic, numbers(50, number * 50))
+        position, more = step(reader, position)
+        found += more
+    assert sorted(found) == numbers(200)
+    assert reader.latestOffset(position, ReadAllAvailable()) == position  # nothing new: no batch
+
+
+def test_max_offsets_per_trigger_is_shared_out(log: Cluster, topic: str) -> None:
+    log.create_topic(topic, 2)
+    for partition, count in ((0, 300), (1, 100)):
+        produce(
+            log.bootstrap, topic, [{"value": v, "partition": partition} for v in numbers(count)]
+        )
+    reader = stream(log.bootstrap, subscribe=topic, maxOffsetsPerTrigger="100")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(100)
+    start = reader.initialOffset()
+    end, found = step(reader, start, ReadMaxRows(100))
+    assert end[topic] == {"0": 75, "1": 25}
+    assert len(found) == 100
+    # The engine may ask for everything, whatever the option says.
+    assert reader.latestOffset(start, ReadAllAvailable())[topic] == {"0": 300, "1": 100}
+
+
+def test_min_offsets_per_trigger_waits_for_enough_or_for_long_enough(
+    log: Cluster, topic: str
+) -> None:
+    log.create_topic(topic)
+    reader = stream(
+        log.bootstrap, subscribe=topic, minOffsetsPerTrigger="100", maxTriggerDelay="1h"
+    )
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(100)
+    start = reader.initialOffset()
+    produce(log.bootstrap, topic, numbers(99))
+    assert reader.latestOffset(start, limit) == start
+    hasty = stream(
+        log.bootstrap, subscribe=topic, minOffsetsPerTrigger="100", maxTriggerDelay="0ms"
+    )
+    assert hasty.latestOffset(start, limit)[topic] == {"0": 99}
+    produce(log.bootstrap, topic, [b"the hundredth"])
+    assert reader.latestOffset(start, limit)[topic] == {"0": 100}
+    with pytest.raises(BadOption, match="more than maxOffsetsPerTrigger"):
+        stream(log.bootstrap, subscribe=topic, minOffsetsPerTrigger="2", maxOffsetsPerTrigger="1")
+
+
+def test_available_now_stops_at_what_there_was(log: Cluster, topic: str) -> None:
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, numbers(50))
+    reader = stream(log.bootstrap, subscribe=topic, maxOffsetsPerTrigger="30")
+    reader.prepareForTriggerAvailableNow()
+    produce(log.bootstrap, topic, numbers(50, 50))
+    grow(log, topic, 2)
+    position = reader.initialOffset()
+    found: list[Any] = []
+    while (end := reader.latestOffset(position, ReadMaxRows(30))) != position:
+        found += between(reader, position, end)
+        position = end
+        assert len(found) <= 50
+    assert found == numbers(50)
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(
+    cluster: Cluster, topic: str
+) -> None:
+    cluster.create_topic(topic)
+    reader = stream(cluster.bootstrap, subscribe=topic)
+    produce(cluster.bootstrap, topic, [b"first"])
+    position, found = step(reader, reader.initialOffset())
+    grow(cluster, topic, 3)
+    from tests.compat.waiting import until
+
+    def produced() -> bool:
+        try:
+            produce(cluster.bootstrap, topic, [{"value": b"added", "partition": 2}])
+        except Exception:
+            return False  # the producer has not heard of the partition yet
+        return True
+
+    until(produced, "the new partition")
+    end, more = step(reader, position)
+    assert (found, more) == ([b"first"], [b"added"])
+    assert end["#"]["new"] == {topic: {"1": 0, "2": 0}}
+
+
+def test_a_replayed_batch_has_the_same_tasks_whatever_has_changed(log: Cluster, topic: str) -> None:
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, numbers(100))
+    before = stream(log.bootstrap, subscribe=topic, minPartitions="5")
+    start = before.initialOffset()
+    end = before.latestOffset(start, ReadAllAvailable())
+    planned = [task.range for task in before.partitions(start, end)]
+    assert len(planned) == 5
+    # After the restart: other options, more records, more partitions; JSON from the checkpoint.
+    produce(log.bootstrap, topic, numbers(100))
+    grow(log, topic, 4)
+    after = stream(log.bootstrap, subscribe=topic, maxRecordsPerPartition="3")
+    again = after.partitions(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
+    assert [task.range for task in again] == planned
+    assert between(after, start, end) == numbers(100)
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_noticed(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic)
+    produce(cluster.bootstrap, topic, numbers(10))
+    reader = stream(cluster.bootstrap, subscribe=topic)
+    start = reader.initialOffset()
+    end, _ = step(reader, start)
+    delete(cluster, topic)
+    _made_again(cluster, topic)
+    produce(cluster.bootstrap, topic, numbers(20, 100))
+    with pytest.raises(DataLoss, match="deleted and made again"):
+        reader.latestOffset(end, ReadAllAvailable())
+    # A batch that was planned before, and is read now: the ids tell.
+    with pytest.raises(DataLoss, match="deleted and made again"):
+        between(reader, start, end)
+    lenient = stream(cluster.bootstrap, subscribe=topic, failOnDataLoss="false")
+    assert step(lenient, end)[1] == numbers(20, 100)
+
+
+def test_a_topic_that_was_deleted_is_an_error_or_left_out(log: Cluster, topic: str) -> None:
+    log.create_topic(topic)
+    other = log.create_topic(f"{topic}-other")
+    both = f"{topic},{other}"
+    produce(log.bootstrap, topic, numbers(10))
+    position, _ = step(stream(log.bootstrap, subscribe=both), _initial(log, both))
+    delete(log, topic)
+    with pytest.raises(DataLoss, match="is gone: the topic was deleted"):
+        step(stream(log.bootstrap, subscribe=both), position)
+    produce(log.bootstrap, other, [b"on"])
+    assert step(stream(log.bootstrap, subscribe=both, failOnDataLoss="false"), position)[1] == [
+        b"on"
+    ]
+
+
+def test_new_topics_of_a_pattern_are_picked_up(log: Cluster, topic: str) -> None:
+    log.create_topic(f"{topic}-1")
+    reader = stream(log.bootstrap, subscribePattern=f"{topic}-.*", startingOffsets="latest")
+    position = reader.initialOffset()
+    log.create_topic(f"{topic}-2")
+    produce(log.bootstrap, f"{topic}-2", numbers(3))
+    assert step(reader, position)[1] == numbers(3)
+
+
+def test_the_latest_offset_is_reported(log: Cluster, topic: str) -> None:
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, numbers(7))
+    reader = stream(log.bootstrap, subscribe=topic)
+    found = reader.reportLatestOffset()
+    assert found is not None and found[topic] == {"0": 7}
+
+
+def test_options_of_batch_queries_are_refused(log: Cluster, topic: str) -> None:
+    with pytest.raises(BadOption, match="a stream has no end"):
+        stream(log.bootstrap, subscribe=topic, endingOffsets="latest")
+
+
+def _initial(cluster: Cluster, topics: str) -> dict[str, Any]:
+    return stream(cluster.bootstrap, subscribe=topics).initialOffset()
+
+
+def _made_again(cluster: Cluster, topic: str) -> None:
+    """Apache Kafka takes a moment to forget the old one."""
+    from tests.compat.waiting import until
+
+    def made() -> bool:
+        try:
+            cluster.create_topic(topic)
+        except AssertionError:
+            cluster.created.remove(topic)
+            return False
+        return True
+
+    until(made, f"{topic} to be made again")
