@@ -1,4 +1,5 @@
-"""`headwater deadletters`: look at what share groups rejected or gave up, and send it back.
+"""`headwater deadletters`: look at what share groups rejected or gave up, and at what a Spark query
+could not decode, and send it back.
 
 Works on any dead-letter topic with Kafka's headers (KIP-1191), headwater's or Apache Kafka's. How far
 a topic was replayed is the committed offset of a group of its own; records and offsets go into one
@@ -26,7 +27,8 @@ from headwater.cli.admin import (
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-PREFIX = "dlq."
+PREFIX, SUFFIX = "dlq.", ".dead-letters"
+"""A share group's topic, and a Spark query's."""
 HEADER = "__dlq.errors."
 REPLAY_GROUP = "headwater-replay."
 BATCH = 500
@@ -144,6 +146,7 @@ def _producer(bootstrap: str, topic: str) -> Any:
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": REPLAY_GROUP + topic,  # a second replay fences the first
+            "metadata.recovery.strategy": "none",  # see docs/transactions.md
             "log_level": 0,
         }
     )
@@ -168,24 +171,34 @@ class _Reader:
             self.starts[place.partition], self.ends[place.partition] = first, end
             self.replayed[place.partition] = max(place.offset, first)
 
-    def waiting(self) -> int:
-        return sum(self.ends[number] - offset for number, offset in self.replayed.items())
+    def counts(self) -> tuple[int, int]:
+        """How many letters there are, and how many of them were not replayed yet.
+
+        By reading them: offsets would count the markers of transactions too.
+        """
+        places = [letter[:2] for letter in self.read(self.starts)]
+        return len(places), sum(offset >= self.replayed[number] for number, offset in places)
 
     def read(self, begin: dict[int, int]) -> Iterator[Letter]:
-        from confluent_kafka import TopicPartition
-
         for number in sorted(self.ends):
-            if begin[number] >= self.ends[number]:
-                continue
-            self.consumer.assign([TopicPartition(self.topic, number, begin[number])])
-            while (message := self.consumer.poll(TIMEOUT_S)) is not None:
-                if message.error():
-                    raise RequestRefused(f"reading failed: {message.error()}")
-                letter = _letter(message)
-                if letter is not None:
-                    yield letter
-                if (message.offset() or 0) + 1 >= self.ends[number]:
-                    break
+            if begin[number] < self.ends[number]:
+                yield from self._read(number, begin[number])
+
+    def _read(self, number: int, begin: int) -> Iterator[Letter]:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        self.consumer.assign([TopicPartition(self.topic, number, begin)])
+        while (message := self.consumer.poll(TIMEOUT_S)) is not None:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return
+            if error is not None:
+                raise RequestRefused(f"reading failed: {error}")
+            letter = _letter(message)
+            if letter is not None:
+                yield letter
+            if (message.offset() or 0) + 1 >= self.ends[number]:
+                return
 
 
 @contextmanager
@@ -206,6 +219,7 @@ def _reader(bootstrap: str, topic: str) -> Iterator[_Reader]:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                "enable.partition.eof": True,  # the last record may be a marker, which is not seen
                 "log_level": 0,
             }
         )
@@ -217,20 +231,22 @@ def _reader(bootstrap: str, topic: str) -> Iterator[_Reader]:
 
 def _list_topics(bootstrap: str, as_json: bool) -> None:
     with admin(bootstrap) as client:
-        names = sorted(
-            name for name in client.list_topics(timeout=TIMEOUT_S).topics if name.startswith(PREFIX)
-        )
+        names = sorted(filter(_is_dead_letters, client.list_topics(timeout=TIMEOUT_S).topics))
     rows: list[dict[str, Any]] = []
     for name in names:
         with _reader(bootstrap, name) as reader:
-            held = sum(reader.ends[n] - reader.starts[n] for n in reader.ends)
-            rows.append({"topic": name, "letters": held, "waiting": reader.waiting()})
+            held, waiting = reader.counts()
+            rows.append({"topic": name, "letters": held, "waiting": waiting})
     if as_json:
         print_json(rows)
     elif rows:
         print_table(["TOPIC", "LETTERS", "WAITING"], [list(row.values()) for row in rows])
     else:
         print("No dead-letter topics: nothing was rejected or given up")
+
+
+def _is_dead_letters(topic: str) -> bool:
+    return topic.startswith(PREFIX) or topic.endswith(SUFFIX)
 
 
 def _letter(message: Message) -> Letter | None:
