@@ -27,7 +27,8 @@ from headwater.spark.datasource import HeadwaterDataSource
 from headwater.spark.sink import columns, ending, settings
 from headwater.spark.sink.decisions import Decision
 from headwater.spark.sink.part import Part
-from headwater.spark.sink.stream import StreamWriter, Task
+from headwater.spark.sink.stream import StreamWriter
+from headwater.spark.sink.task import Task
 
 POINTS = ("in-part", "before-decision", "after-decision", "after-some", "after-all")
 BATCH = 1

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from headwater import testing
+from headwater.spark import connect
 from headwater.spark.sink import listing, transaction
 from headwater.spark.sink.decisions import Decision, Decisions
 from headwater.spark.sink.errors import BatchRefused, PartLost
@@ -31,7 +32,8 @@ def bootstrap() -> Iterator[str]:
     }
     with testing.broker(settings=settings) as broker:
         yield broker.bootstrap
-        Run(broker.bootstrap, "", "").cluster.close()
+        for each in connect._shared.values():
+            each.close()
 
 
 @pytest.fixture

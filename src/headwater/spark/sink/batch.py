@@ -4,6 +4,8 @@ Each task prepares its part in an open transaction; the driver commits them one 
 tasks have succeeded. A job that fails before leaves nothing that a reader of committed data could see.
 The limit: nobody replays a batch job. If the driver dies within the moment in which it commits, some
 parts are there and the others are taken back by the broker after kafka.transaction.timeout.ms.
+
+Inside foreachBatch somebody does replay: there a write goes the way of `stream`, and is exactly once.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
+from headwater.spark.sink.stream import Prepared, StreamWriter
+from headwater.spark.sink.task import current
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +41,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._settings = settings
         self._columns = columns
         self._job = uuid.uuid4().hex
+        self._in_stream = StreamWriter(settings, columns, settings.name)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if current() is not None:
+            return self._in_stream.write(iterator)
         context = TaskContext.get()
         assert context is not None, "Spark calls write inside a task"
         slot = context.partitionId()
@@ -47,6 +54,10 @@ class BatchWriter(DataSourceArrowWriter):
         return Written(part.write(cluster, self._settings, self._columns, slot, name, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        batch = _micro_batch(messages)
+        if batch is not None:
+            self._in_stream.commit(messages, batch)
+            return
         parts = _parts(messages)
         lost = ending.finish(connect.cluster(self._settings.client), parts)
         if lost:
@@ -57,8 +68,17 @@ class BatchWriter(DataSourceArrowWriter):
             )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        batch = _micro_batch(messages)
+        if batch is not None:
+            self._in_stream.abort(messages, batch)
+            return
         ending.abort(connect.cluster(self._settings.client), _parts(messages))
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
     return [each.part for each in messages if isinstance(each, Written) and each.part.rows]
+
+
+def _micro_batch(messages: list[WriterCommitMessage | None]) -> int | None:
+    """The batch of the stream in whose foreachBatch this job runs."""
+    return next((each.task.batch for each in messages if isinstance(each, Prepared)), None)

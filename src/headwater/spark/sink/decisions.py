@@ -5,11 +5,11 @@ committed, whatever happens: who finds the decision ends its transactions. Witho
 a batch counts. So the whole batch hangs on one record, written in one transaction of the decider:
 
     topic __headwater_sink, one partition, compacted
-        key     the query's id
-        value   JSON: {"version": 1, "batch", "token", "tasks", "parts": [[slot, rows, digest,
+        key     the sink's name: the query's id, inside foreachBatch with /topic
+        value   JSON: {"version": 1, "batch", "run", "tasks", "parts": [[slot, rows, digest,
                 transactional id, producer id, epoch, topic, partition, offset], …]}
-    group headwater-sink-<query id>, partition 0 of that topic
-        offset  of that record; its note is {"batch", "token"}: found with one question
+    group headwater-sink-<sink>, partition 0 of that topic
+        offset  of that record; its note is {"batch", "run"}: found with one question
 
 The record is the truth. The group's offset only spares a reader the search; brokers forget offsets of
 groups that nobody uses (`offsets.retention.minutes`, a week), and then the topic is read from its start.
@@ -53,8 +53,8 @@ _CONFIGS = {
 @dataclass(frozen=True)
 class Decision:
     batch: int
-    token: str
-    """Of the run that decided: tells a replay from the same batch done twice at the same time."""
+    run: str
+    """Of the query, which decided: tells a replay from a function that writes twice in a batch."""
     tasks: int
     parts: tuple[Part, ...] = ()
     """Only those with rows; empty also where only the note was read."""
@@ -62,12 +62,12 @@ class Decision:
 
 
 class Decisions:
-    """Of one query."""
+    """Of one sink: a query, or one of the topics that its foreachBatch writes to."""
 
-    def __init__(self, cluster: Cluster, query: str) -> None:
+    def __init__(self, cluster: Cluster, sink: str) -> None:
         self._cluster = cluster
-        self._query = query
-        self.group = f"headwater-sink-{query}"
+        self._sink = sink
+        self.group = f"headwater-sink-{sink}"
 
     def noted(self) -> Decision | None:
         """The latest decision, without its parts where the group's note is there."""
@@ -91,12 +91,12 @@ class Decisions:
         """Must follow `claim`. When this returns, the decision is durable."""
         ensure_topic(self._cluster)
         producing = Producing(self._cluster, identity, 0, self._cluster.deadline_s)
-        record = Record(0, 0, self._query.encode(), _encode(decision))
+        record = Record(0, 0, self._sink.encode(), _encode(decision))
         whole = memoryview(bytearray(build([record])))
         producing.send([Unsent(*PLACE, 1, whole)])
         producing.flush()
         assert producing.witness is not None, "an acknowledged batch has an offset"
-        note = json.dumps({"batch": decision.batch, "token": decision.token})
+        note = json.dumps({"batch": decision.batch, "run": decision.run})
         offset = producing.witness[2]
         transaction.commit_offset(self._cluster, identity, self.group, PLACE, offset, note)
         if transaction.end(self._cluster, identity, commit=True) is transaction.Ended.OVER:
@@ -125,7 +125,7 @@ class Decisions:
             if found.committed_offset < 0 or not found.metadata:
                 return None
             note = json.loads(found.metadata)
-            return Decision(note["batch"], note["token"], 0, offset=found.committed_offset)
+            return Decision(note["batch"], note["run"], 0, offset=found.committed_offset)
 
         return self._cluster.retrying(attempt)
 
@@ -134,7 +134,7 @@ class Decisions:
         known = self._cluster.metadata([TOPIC])
         if TOPIC not in known.topics:
             return None
-        key, found = self._query.encode(), None
+        key, found = self._sink.encode(), None
         end = self._cluster.list_offsets({PLACE: connect.LATEST}, READ_COMMITTED, known)[PLACE]
         for record in read(self._cluster, PLACE, start, end):
             if record.key == key and record.value is not None:
@@ -152,7 +152,7 @@ def _encode(decision: Decision) -> bytes:
     body = {
         "version": _VERSION,
         "batch": decision.batch,
-        "token": decision.token,
+        "run": decision.run,
         "tasks": decision.tasks,
         "parts": parts,
     }
@@ -166,7 +166,7 @@ def _decode(record: Record) -> Decision:
         Part(slot, rows, int(digest), Identity(name, producer, epoch), (topic, partition, offset))
         for slot, rows, digest, name, producer, epoch, topic, partition, offset in body["parts"]
     )
-    return Decision(body["batch"], body["token"], body["tasks"], parts, record.offset)
+    return Decision(body["batch"], body["run"], body["tasks"], parts, record.offset)
 
 
 def ensure_topic(cluster: Cluster) -> None:

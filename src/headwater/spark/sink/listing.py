@@ -9,6 +9,7 @@ of an hour later; until then no reader of committed data would get past them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from headwater.spark import connect
@@ -40,9 +41,10 @@ def _is_open(cluster: Cluster, part: Part) -> bool:
     return True
 
 
-def abort_orphans(cluster: Cluster, prefix: str) -> list[str]:
-    """End every open transaction whose id begins so; returns which those were."""
-    found = [name for name in _open(cluster) if name.startswith(prefix)]
+def abort_orphans(cluster: Cluster, group: str) -> list[str]:
+    """End every open transaction of the group's tasks; returns which those were."""
+    pattern = re.compile(re.escape(group) + r"-\d+-\d+")  # as Task.transactional_id has it
+    found = [name for name in _open(cluster) if pattern.fullmatch(name)]
     for each in found:
         transaction.begin(cluster, each, _TIMEOUT_MS)
     return found

@@ -1,5 +1,6 @@
 """The sink's options. `stream_writer` and `batch_writer` read them on the driver; tasks get the result.
 
+`topic` is where all rows go; `sink` names one of several writes to it inside a foreachBatch.
 `kafka.*` are client settings, as for the source. Those that a writer has and a reader has not:
 
     kafka.transaction.timeout.ms   900000: as long as a broker allows unless told otherwise. After that
@@ -18,8 +19,8 @@ from headwater.record import codecs
 from headwater.spark.errors import BadOption
 from headwater.spark.options import Options
 
-OPTIONS = ("topic", "checkpointLocation", "queryName", "includeHeaders", "path")
-"""Beside `topic` all are Spark's own, which it hands on; the Kafka sink, too, ignores includeHeaders."""
+OPTIONS = ("topic", "sink", "checkpointLocation", "queryName", "includeHeaders", "path")
+"""The last four are Spark's own, which it hands on; the Kafka sink, too, ignores includeHeaders."""
 
 _REFUSED = {
     "transactional.id": "The sink makes its own, one for each task.",
@@ -35,6 +36,8 @@ _TIMEOUT_MS, _BATCH_BYTES, _DELIVERY_MS = 900_000, 256 * 1024, 120_000
 @dataclass(frozen=True)
 class Settings:
     topic: str | None
+    name: str
+    """Tells apart the writes of one foreachBatch: the option `sink`, or else the topic."""
     client: Mapping[str, str]
     codec: int
     batch_bytes: int
@@ -61,6 +64,7 @@ def read(given: Mapping[str, str]) -> Settings:
     batch_bytes = options.number("kafka.batch.size", _BATCH_BYTES)
     delivery_ms = options.number("kafka.delivery.timeout.ms", _DELIVERY_MS)
     assert timeout_ms and batch_bytes and delivery_ms
+    name = options.text("sink") or topic or "*"
     return Settings(
-        topic, client, codecs.NAMES.index(codec), batch_bytes, timeout_ms, delivery_ms / 1000
+        topic, name, client, codecs.NAMES.index(codec), batch_bytes, timeout_ms, delivery_ms / 1000
     )

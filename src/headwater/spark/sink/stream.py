@@ -6,8 +6,8 @@ Spark runs the three methods in different processes, and gives a writer no state
     commit  on the driver, when every task has succeeded: decides, then ends the transactions
     abort   on the driver, when a task, or `commit`, has failed
 
-Who the query is and which batch it is at, tasks learn from Spark's own job properties. The query's id is
-kept in the checkpoint, so it is the same after a restart, and another for another checkpoint.
+Who the query is and which batch it is at, tasks learn from Spark (`task`) and tell the driver. `batch` uses
+this writer too, for a `df.write` inside foreachBatch.
 
 A batch is replayed when the driver died before the checkpoint had it. Then either there is no decision,
 and everything is written anew, whatever the rows and their tasks are now; or there is one, and the rows
@@ -17,12 +17,10 @@ time in between must rows be written again, and then only if they are, by number
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from headwater.spark import connect
@@ -33,28 +31,10 @@ from headwater.spark.sink.decisions import Decision, Decisions
 from headwater.spark.sink.errors import BatchRefused, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
+from headwater.spark.sink.task import Task, current
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_QUERY, _BATCH, _RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
-
-
-@dataclass(frozen=True)
-class Task:
-    """Where in the query a task is."""
-
-    query: str
-    batch: int
-    run: str
-    slot: int
-    attempt: int
-
-    @property
-    def transactional_id(self) -> str:
-        """One for each attempt: a speculative one must not fence the one that is ahead of it. After a
-        restart the attempts are numbered as before, and fence what the dead ones left open."""
-        return f"headwater-sink-{self.query}-{self.slot}-{self.attempt}"
 
 
 @dataclass(frozen=True)
@@ -70,16 +50,22 @@ class Prepared(WriterCommitMessage):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, settings: Settings, columns: Columns) -> None:
+    def __init__(self, settings: Settings, columns: Columns, name: str | None = None) -> None:
         self._settings = settings
         self._columns = columns
+        self._name = name
 
     # ---- in a worker ------------------------------------------------------------------------------
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Prepared:
-        task = _task()
+        task = current(self._name)
+        if task is None:
+            raise BatchRefused(
+                "Spark does not say which query and batch this task belongs to.",
+                hint="The sink needs micro-batches: leave out trigger(continuous=...) and realTime.",
+            )
         cluster = connect.cluster(self._settings.client)
-        first = task.batch <= _first_batches.get(task.run, task.batch)
+        first = task.batch <= _first_batches.get((task.sink, task.run), task.batch)
         known = _latest_decision(cluster, task) if first else None
         if known is not None and known.batch == task.batch:
             return self._write_lost(cluster, task, known, iterator)
@@ -88,7 +74,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _write_lost(
         self, cluster: Cluster, task: Task, known: Decision, iterator: Iterator[pa.RecordBatch]
     ) -> Prepared:
-        decision = Decisions(cluster, task.query).whole(known)
+        decision = Decisions(cluster, task.sink).whole(known)
         mine = [each for each in decision.parts if each.slot == task.slot]
         lost = ending.finish(cluster, mine)
         rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
@@ -106,13 +92,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not any(each.part.rows or each.decided for each in prepared):
             return
         cluster = connect.cluster(self._settings.client)
-        decisions = Decisions(cluster, prepared[0].task.query)
+        decisions = Decisions(cluster, prepared[0].task.sink)
         identity, known = decisions.claim()
         parts = tuple(each.part for each in prepared if each.part.rows)
-        decision, old = Decision(batchId, uuid.uuid4().hex, len(messages), parts), None
+        run = prepared[0].task.run
+        decision, old = Decision(batchId, run, len(messages), parts), None
         if known is not None and known.batch > batchId:
             raise _too_old(known.batch, batchId)
         if known is not None and known.batch == batchId:
+            _must_be_another_run(known, run)
             old = decisions.whole(known)
             lost = ending.finish(cluster, old.parts)
             decision = _mended(old, lost, decision) if lost else old
@@ -122,7 +110,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             decisions.write(identity, decision)
         self._end(cluster, decision)
         if any(each.first or each.task.attempt for each in prepared):
-            listing.abort_orphans(cluster, f"{decisions.group}-")
+            listing.abort_orphans(cluster, decisions.group)
 
     def _end(self, cluster: Cluster, decision: Decision) -> None:
         lost = ending.finish(cluster, decision.parts)
@@ -141,9 +129,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         cluster = connect.cluster(self._settings.client)
         # Spark also comes here when `commit` failed or was interrupted: claiming ends its chance to
         # decide, and what it had decided must not be taken back.
-        _, known = Decisions(cluster, prepared[0].task.query).claim()
-        if known is None or known.batch != batchId:
-            ending.abort(cluster, [each.part for each in prepared])
+        decisions = Decisions(cluster, prepared[0].task.sink)
+        _, known = decisions.claim()
+        kept = decisions.whole(known).parts if known is not None and known.batch == batchId else ()
+        ending.abort(cluster, [each.part for each in prepared if each.part not in kept])
 
 
 def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
@@ -157,35 +146,29 @@ def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
         )
 
 
-def _task() -> Task:
-    context = TaskContext.get()
-    assert context is not None, "Spark calls write inside a task"
-    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-    if query is None or batch is None:
-        raise BatchRefused(
-            "Spark does not say which query and batch this task belongs to.",
-            hint="The sink needs micro-batches: leave out trigger(continuous=...) and realTime.",
-        )
-    return Task(
-        query,
-        int(batch),
-        context.getLocalProperty(_RUN) or "",
-        context.partitionId(),
-        context.attemptNumber(),
-    )
-
-
-_first_batches: dict[str, int] = {}
-"""Run of a query → the first batch that this process saw of it. Only the first can be a replay."""
+_first_batches: dict[tuple[str, str], int] = {}
+"""Sink and run → the first batch that this process saw of them. Only the first can be a replay."""
 
 
 def _latest_decision(cluster: Cluster, task: Task) -> Decision | None:
-    known = Decisions(cluster, task.query).noted()
+    known = Decisions(cluster, task.sink).noted()
     if known is not None and known.batch > task.batch:
         raise _too_old(known.batch, task.batch)
+    if known is not None and known.batch == task.batch:
+        _must_be_another_run(known, task.run)
     if task.run:
-        _first_batches.setdefault(task.run, task.batch)
+        _first_batches.setdefault((task.sink, task.run), task.batch)
     return known
+
+
+def _must_be_another_run(known: Decision, run: str) -> None:
+    """A run does a batch once: meeting its own decision, it is not replaying but writing twice."""
+    if run and known.run == run:
+        raise BatchRefused(
+            f"This run of the query has written to the topic in batch {known.batch} already.",
+            hint="Inside foreachBatch write to a topic once, with union, or give each write a name of "
+            'its own: .option("sink", "...").',
+        )
 
 
 def _too_old(known: int, asked: int) -> BatchRefused:
