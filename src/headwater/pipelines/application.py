@@ -7,6 +7,7 @@ the queries and their topics, before any of them runs. Then `running` keeps them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -77,9 +78,28 @@ def run(order: Order, say: Callable[[str], None]) -> int:
             code = (run_once if order.once else run_always)(queries, stopped)
         del lock
         return code
+    except Exception as error:
+        if _spark_is_gone(order.remote):
+            raise PipelineError(
+                "Spark's own process has ended",
+                hint=f"see {order.checkpoints}/spark.log; what was committed is safe: run it again",
+            ) from error
+        raise
     finally:
         log.close()
-        spark.stop()
+        with suppress(Exception):  # where Spark has ended there is nothing to stop
+            spark.stop()
+
+
+def _spark_is_gone(remote: str | None) -> bool:
+    """Whether the JVM has ended that this process started."""
+    if remote is not None:
+        return False
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    return process is not None and process.poll() is not None
 
 
 def prepare(views: Sequence[View], around: Surroundings, topics: Mapping[str, int]) -> list[Query]:

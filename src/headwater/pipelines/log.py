@@ -104,34 +104,33 @@ class Log:
 
     def count(self, begin: Mapping[Partition, int]) -> tuple[int, dict[Partition, int]]:
         """Records at or after `begin`, and where to go on: offsets alone also count markers."""
-        ends = self.ends(begin)
-        waiting = {place for place, end in ends.items() if end > begin[place]}
+        more = {place for place, end in self.ends(begin).items() if end > begin[place]}
         counted, reached = 0, dict(begin)
-        for record in self._read({place: begin[place] for place in waiting}, 1000):
+        for record in self._read({place: begin[place] for place in more}, 1000):
             place: Any = (record.topic(), record.partition())
             counted += 1
             reached[place] = int(record.offset() or 0) + 1
-            # A marker may stand between the last record and the end; two are never in a row here.
-            waiting -= {each for each in waiting if reached[each] >= ends[each] - 1}
-            if not waiting:
-                break
         return counted, reached
 
     def _read(self, begin: Mapping[Partition, int], at_once: int) -> Iterator[Message]:
-        """Committed records from there on, for at most as long as a look may take."""
+        """Committed records from there to the end, or for as long as a look may take."""
         if not begin:
             return
         if self._reader is None:
             own = {"group.id": "headwater-run", "enable.auto.commit": False}
+            own["enable.partition.eof"] = True
             bounded = {"fetch.message.max.bytes": 64 * 1024, "queued.min.messages": 1}
             self._reader = Consumer({**self._settings, **own, **bounded})
         self._reader.assign([TopicPartition(t, p, o) for (t, p), o in begin.items()])
-        deadline = time.monotonic() + _LOOK_S
+        deadline, unread = time.monotonic() + _LOOK_S, len(begin)
         try:
-            while time.monotonic() < deadline:
+            while unread and time.monotonic() < deadline:
                 for record in self._reader.consume(at_once, 0.2):
-                    if record.error() is None:
+                    error = record.error()
+                    if error is None:
                         yield record
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        unread -= 1
         finally:
             self._reader.unassign()
 
