@@ -1,0 +1,65 @@
+"""What a source hands over: records that are ready for the log, and the position behind them.
+
+Made by sources (with `envelope`), taken by `runner` and `writer`. Work is per batch: a record is a
+plain tuple, and the many rows of a batch share their table's encoder.
+
+A position is a JSON object that only its source understands. Two things hold for all of them:
+going on from it must yield each change after it and none before it, in the same order as the first
+time; and the key `snapshot` is there while the first snapshot is not complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Position: TypeAlias = dict[str, Any]
+Headers: TypeAlias = list[tuple[str, str | bytes | None]]
+
+# topic, key, value; or topic, key, value, headers, partition.
+PlainRecord: TypeAlias = tuple[str, bytes | None, bytes | None]
+FullRecord: TypeAlias = tuple[str, bytes | None, bytes | None, Headers | None, int]
+Record: TypeAlias = PlainRecord | FullRecord
+
+BY_KEY = -1
+EVERY_PARTITION = -2
+"""As a record's partition: one copy in each, as for a truncate, which concerns all keys."""
+
+# A batch goes to the log when it has so many bytes, or when the source has nothing more for now.
+BATCH_BYTES = 1 << 20
+# A larger source transaction is cut: readers of committed data see its parts one after the other.
+TRANSACTION_BYTES_MAX = 16 << 20
+
+
+@dataclass(slots=True)
+class Batch:
+    """Some records and where to go on after them. Without records: only the position moves."""
+
+    position: Position
+    records: list[Record] = field(default_factory=list)
+    rows: int = 0
+    """Rows among the records: tombstones and BEGIN/END are not counted."""
+
+
+def in_snapshot(position: Position | None) -> bool:
+    return position is None or position.get("snapshot") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the log is behind the database, in what the source can measure."""
+
+    bytes: int | None = None
+    seconds: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a snapshot is; for the progress bar."""
+
+    table: str
+    rows: int
+    rows_expected: int
+    tables_done: int
+    tables: int

@@ -1,0 +1,152 @@
+"""A capture's settings: `[capture.NAME]` of headwater.toml, or the words of the command line.
+
+    [capture.shop]
+    from = "postgresql://app:${SHOP_PASSWORD}@db/shop"   # ${…}: from the environment
+    tables = ["customers", "orders"]                     # topics shop.customers, shop.orders
+
+Settings that only one kind of source knows are in `options`; the source refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.capture.errors import Misconfigured
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+
+
+@dataclass(frozen=True)
+class CaptureConfig:
+    """One capture."""
+
+    name: str
+    url: str
+    tables: tuple[str, ...] = ()
+    """Empty: all that the source has."""
+    bootstrap: str = "127.0.0.1:9092"
+    client: Mapping[str, str] = field(default_factory=dict)
+    """Settings of librdkafka, for a secured broker."""
+    schema: bool = False
+    """Each record carries its schema, as Kafka Connect's JSON converter has it."""
+    tombstones: bool = True
+    transactions: bool = True
+    """BEGIN and END of each source transaction on the topic NAME.transaction."""
+    topic_config: Mapping[str, str] = field(default_factory=lambda: {"retention.ms": "-1"})
+    partitions: int = -1
+    """Of topics that are created; -1: the broker's default."""
+    outbox: str | None = None
+    """A table whose rows are events for the topics that they name."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise Misconfigured(
+                f"a capture cannot be called {self.name!r}",
+                hint="use up to 60 letters, digits, - and _",
+            )
+
+    @property
+    def scheme(self) -> str:
+        return self.url.partition(":")[0].lower()
+
+    @property
+    def transaction_topic(self) -> str:
+        return f"{self.name}.transaction"
+
+    @property
+    def schema_topic(self) -> str:
+        return f"{self.name}.schema-changes"
+
+    def option(self, name: str, default: Any) -> Any:
+        """A setting of this kind of source, of the default's type."""
+        value = self.options.get(name, default)
+        if default is not None and not isinstance(value, type(default)):
+            raise Misconfigured(
+                f"capture {self.name}: {name} = {value!r} is no {type(default).__name__}",
+                hint=f"give it as {default!r} is given",
+            )
+        return value
+
+    def refuse_unknown(self, known: set[str]) -> None:
+        """Raise for an option that nobody will look at."""
+        for name in sorted(set(self.options) - known):
+            raise Misconfigured(
+                f"capture {self.name}: there is no setting {name!r} for {self.scheme}",
+                hint=f"known: {', '.join(sorted(known | set(_COMMON)))}",
+            )
+
+
+_COMMON = {
+    "tables": "tables",
+    "schema": "schema",
+    "tombstones": "tombstones",
+    "transactions": "transactions",
+    "topic_config": "topic_config",
+    "partitions": "partitions",
+    "outbox": "outbox",
+}
+
+
+def from_mapping(
+    name: str, section: Mapping[str, Any], bootstrap: str, client: Mapping[str, str] | None = None
+) -> CaptureConfig:
+    """A capture from its section of the file."""
+    given = dict(section)
+    url = given.pop("from", None)
+    if not isinstance(url, str) or ":" not in url:
+        raise Misconfigured(
+            f"capture {name}: `from` is missing or no address",
+            hint='for example from = "postgresql://user@host/database"',
+        )
+    common = {field: given.pop(key) for key, field in _COMMON.items() if key in given}
+    if "tables" in common:
+        common["tables"] = tuple(common["tables"])
+    return CaptureConfig(
+        name=name,
+        url=expand(url),
+        bootstrap=bootstrap,
+        client=client or {},
+        options=given,
+        **common,
+    )
+
+
+def from_file(
+    path: Path, name: str, bootstrap: str, client: Mapping[str, str] | None = None
+) -> CaptureConfig:
+    """The capture of that name in a headwater.toml."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise Misconfigured(
+            f"there is no {path}", hint="write one, or name the database with --from"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise Misconfigured(f"{path} is not TOML: {error}", hint="mend it there") from None
+    sections = document.get("capture", {})
+    if name not in sections:
+        known = ", ".join(sorted(sections)) or "none"
+        raise Misconfigured(f"{path} has no [capture.{name}]", hint=f"captures there: {known}")
+    return from_mapping(name, sections[name], bootstrap, client)
+
+
+def expand(text: str) -> str:
+    """Put environment variables in place of ${NAME}, so that no password stands in a file."""
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise Misconfigured(
+                f"the environment has no {match[1]}", hint=f"set it: export {match[1]}=…"
+            )
+        return found
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,218 @@
+"""Debezium's change envelope as JSON; sources call a table's encoder for every row.
+
+    key    {"id":7}
+    value  {"before":…, "after":…, "source":{…}, "transaction":{…}, "op":"c|u|d|r|t|m", "ts_ms":…}
+
+With `schema`, both are wrapped as Kafka Connect's JSON converter does: {"schema":…,"payload":…}.
+
+A row comes as one JSON fragment per column ('7', '"Ada"', 'null'), so that encoding a row is string
+formatting by the table's template, and nothing is parsed or built twice. What varies little (the source
+block, the transaction's part) comes as ready text. A column whose value the database did not send has
+the fragment UNAVAILABLE, never null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring as quote
+from typing import Any
+
+from headwater.capture.change import BY_KEY, EVERY_PARTITION, Headers, Record
+
+__all__ = ["UNAVAILABLE", "Column", "TableEncoder", "dumps", "quote", "transaction_record"]
+
+UNAVAILABLE = '"__debezium_unavailable_value"'
+NULL = "null"
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as readers see it; `connect` is its schema in Kafka Connect's terms."""
+
+    name: str
+    connect: tuple[tuple[str, Any], ...] = (("type", "string"),)
+    optional: bool = True
+
+    def field(self) -> dict[str, Any]:
+        return {**dict(self.connect), "optional": self.optional, "field": self.name}
+
+
+class TableEncoder:
+    """One table at one moment of its schema: rows in, records out."""
+
+    def __init__(
+        self,
+        topic: str,
+        columns: Sequence[Column],
+        key: Sequence[int],
+        *,
+        schema: dict[str, Any] | None = None,
+        tombstones: bool = True,
+    ) -> None:
+        """`key`: places of the key's columns (none: records without key). `schema`: the fields of the
+        source block in Connect's terms, where records are to carry their schema."""
+        self.topic = topic
+        self.columns = tuple(columns)
+        self.key_places = tuple(key)
+        self._row = _template([column.name for column in columns])
+        self._key = _template([columns[place].name for place in key])
+        self._tombstones = tombstones
+        self._open, self._close = "", ""
+        self._key_open, self._key_close = "", ""
+        if schema is not None:
+            self._open = f'{{"schema":{dumps(_envelope_schema(topic, columns, schema))},"payload":'
+            key_schema = _struct([columns[place] for place in key], f"{topic}.Key", optional=False)
+            self._key_open = f'{{"schema":{dumps(key_schema)},"payload":'
+            self._close = self._key_close = "}"
+
+    def row(self, values: Sequence[str]) -> str:
+        return self._row % tuple(values)
+
+    def key(self, values: Sequence[str]) -> bytes | None:
+        if not self.key_places:
+            return None
+        places = self.key_places
+        filled = self._key % tuple([values[place] for place in places])
+        return f"{self._key_open}{filled}{self._key_close}".encode()
+
+    def created(self, after: Sequence[str], source: str, rest: str, op: str = "c") -> Record:
+        """A row that is there now. `rest`: what follows the source block, from its comma on."""
+        value = (
+            f'{self._open}{{"before":null,"after":{self._row % tuple(after)},"source":{source},'
+            f'"op":"{op}"{rest}}}{self._close}'
+        )
+        return (self.topic, self.key(after), value.encode())
+
+    def updated(
+        self, before: Sequence[str] | None, after: Sequence[str], source: str, rest: str
+    ) -> list[Record]:
+        """A row that changed; one that moved to another key is deleted there and created here."""
+        key = self.key(after)
+        if before is not None and self.key_places:
+            old = self.key(before)
+            if old != key:
+                return self._moved(before, after, old, key, source, rest)
+        shown = NULL if before is None else self._row % tuple(before)
+        value = (
+            f'{self._open}{{"before":{shown},"after":{self._row % tuple(after)},"source":{source},'
+            f'"op":"u"{rest}}}{self._close}'
+        )
+        return [(self.topic, key, value.encode())]
+
+    def deleted(self, before: Sequence[str], source: str, rest: str) -> list[Record]:
+        """A row that is gone: the event, then the tombstone that lets compaction forget the key."""
+        key = self.key(before)
+        records: list[Record] = [(self.topic, key, self._delete(before, source, rest))]
+        if self._tombstones and key is not None:
+            records.append((self.topic, key, None))
+        return records
+
+    def truncated(self, source: str, rest: str) -> Record:
+        """All rows are gone: said in every partition, as it concerns every key."""
+        value = (
+            f'{self._open}{{"before":null,"after":null,"source":{source},"op":"t"{rest}}}'
+            f"{self._close}"
+        )
+        return (self.topic, None, value.encode(), None, EVERY_PARTITION)
+
+    def _delete(self, before: Sequence[str], source: str, rest: str) -> bytes:
+        value = (
+            f'{self._open}{{"before":{self._row % tuple(before)},"after":null,"source":{source},'
+            f'"op":"d"{rest}}}{self._close}'
+        )
+        return value.encode()
+
+    def _moved(
+        self,
+        before: Sequence[str],
+        after: Sequence[str],
+        old: bytes | None,
+        new: bytes | None,
+        source: str,
+        rest: str,
+    ) -> list[Record]:
+        towards: Headers = [("__debezium.newkey", new)]
+        origin: Headers = [("__debezium.oldkey", old)]
+        gone = self._delete(before, source, rest)
+        created = self.created(after, source, rest)
+        records: list[Record] = [(self.topic, old, gone, towards, BY_KEY)]
+        if self._tombstones:
+            records.append((self.topic, old, None))
+        records.append((self.topic, new, created[2], origin, BY_KEY))
+        return records
+
+
+def transaction_record(
+    topic: str,
+    status: str,
+    identity: str,
+    ts_ms: int,
+    counts: dict[str, int] | None = None,
+) -> Record:
+    """BEGIN or END of a source transaction; END says how many events each table had."""
+    value = {
+        "status": status,
+        "id": identity,
+        "event_count": None if counts is None else sum(counts.values()),
+        "data_collections": None
+        if counts is None
+        else [{"data_collection": name, "event_count": n} for name, n in counts.items()],
+        "ts_ms": ts_ms,
+    }
+    return (topic, dumps({"id": identity}).encode(), dumps(value).encode())
+
+
+def _template(names: Sequence[str]) -> str:
+    fields = ",".join(f"{quote(name)}:".replace("%", "%%") + "%s" for name in names)
+    return f"{{{fields}}}"
+
+
+def _struct(
+    columns: Sequence[Column], name: str, *, optional: bool, field: str | None = None
+) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "type": "struct",
+        "fields": [column.field() for column in columns],
+        "optional": optional,
+        "name": name,
+    }
+    if field is not None:
+        shape["field"] = field
+    return shape
+
+
+def _envelope_schema(
+    topic: str, columns: Sequence[Column], source: dict[str, Any]
+) -> dict[str, Any]:
+    transaction = {
+        "type": "struct",
+        "fields": [
+            {"type": "string", "optional": False, "field": "id"},
+            {"type": "int64", "optional": False, "field": "total_order"},
+            {"type": "int64", "optional": False, "field": "data_collection_order"},
+        ],
+        "optional": True,
+        "name": "event.block",
+        "version": 1,
+        "field": "transaction",
+    }
+    return {
+        "type": "struct",
+        "fields": [
+            _struct(columns, f"{topic}.Value", optional=True, field="before"),
+            _struct(columns, f"{topic}.Value", optional=True, field="after"),
+            {**source, "field": "source"},
+            transaction,
+            {"type": "string", "optional": False, "field": "op"},
+            {"type": "int64", "optional": True, "field": "ts_ms"},
+        ],
+        "optional": False,
+        "name": f"{topic}.Envelope",
+        "version": 1,
+    }

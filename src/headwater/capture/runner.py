@@ -1,0 +1,127 @@
+"""Snapshot, then stream, for ever: the loop between a source and the log.
+
+Called by the command line and by the supervisor. Whatever breaks for now (database restarted, broker
+away, network cut) is tried again with a growing pause, each time from the position that the log holds;
+what trying again cannot mend (a gap, a refusal, another run) ends the loop with its error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from headwater.capture.change import Batch, Position, in_snapshot
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Interrupted
+from headwater.capture.source import Source, open_source
+from headwater.capture.writer import Writer
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
+# While a database is idle, its position is stored (and acknowledged) so often.
+HEARTBEAT_S = 10.0
+
+
+@dataclass
+class Status:
+    """What a run has done so far; read by the command line while it goes on."""
+
+    phase: str = "starting"
+    rows: int = 0
+    batches: int = 0
+    restarts: int = 0
+    position: Position | None = None
+
+
+class Runner:
+    """One capture, from its stored position on."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        say: Callable[[str], None] = lambda _sentence: None,
+        *,
+        open_source: Callable[[CaptureConfig], Source] = open_source,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._config = config
+        self._say = say
+        self._open_source = open_source
+        self._heartbeat_s = heartbeat_s
+        self._stopping = threading.Event()
+        self.status = Status()
+        self.source: Source | None = None
+
+    def stop(self) -> None:
+        """Leave after the batch at hand; may be called from any thread or signal handler."""
+        self._stopping.set()
+
+    def run(self, *, until_streaming: bool = False) -> None:
+        """Go on until stopped; `until_streaming`: leave when the first snapshot is complete."""
+        pause = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            try:
+                self._attempt(until_streaming)
+                return
+            except Interrupted as error:
+                if time.monotonic() - begun > CALM_S:
+                    pause = FIRST_PAUSE_S
+                self.status.restarts += 1
+                self.status.phase = "waiting"
+                self._say(f"{error}; trying again in {pause:.1f} s")
+                self._stopping.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _attempt(self, until_streaming: bool) -> None:
+        config = self._config
+        writer = Writer(config.name, config.bootstrap, config.client)
+        try:
+            position = self.status.position = writer.open()
+            source = self.source = self._open_source(config)
+            try:
+                self._follow(source, writer, position, until_streaming)
+            finally:
+                self.source = None
+                source.close()
+        finally:
+            writer.close()
+
+    def _follow(
+        self, source: Source, writer: Writer, position: Position | None, until_streaming: bool
+    ) -> None:
+        writer.ensure_topics(source.topics(), self._config.topic_config, self._config.partitions)
+        if in_snapshot(position):
+            self.status.phase = "snapshot"
+            self._say("the first snapshot begins" if position is None else "the snapshot goes on")
+            self._copy(source, writer, source.snapshot(position))
+            position = self.status.position
+            if self._stopping.is_set():
+                return
+        assert position is not None and not in_snapshot(position), "a snapshot ends with a position"
+        if until_streaming:
+            return
+        self.status.phase = "streaming"
+        self._say("streaming")
+        self._copy(source, writer, source.stream(position))
+
+    def _copy(self, source: Source, writer: Writer, batches: Iterator[Batch]) -> None:
+        told = time.monotonic()
+        for batch in batches:
+            known = self.status.position
+            moved = batch.position != known and time.monotonic() - told >= self._heartbeat_s
+            turned = known is None or in_snapshot(batch.position) != in_snapshot(known)
+            if batch.records or moved or turned:
+                writer.ensure_topics(
+                    source.topics(), self._config.topic_config, self._config.partitions
+                )
+                writer.write(batch)
+                source.acknowledge(batch.position)
+                told = time.monotonic()
+                status = self.status
+                status.position = batch.position
+                status.rows += batch.rows
+                status.batches += 1
+            if self._stopping.is_set():
+                return

@@ -1,0 +1,89 @@
+"""The contract of a source, and where each kind of database is found.
+
+Called by `runner` and the command line. A source is used from one thread; its iterators yield at least
+every `IDLE_S`, with an empty batch if need be, so that the runner can stop, and positions can move while
+a database is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Misconfigured
+
+IDLE_S = 0.5
+
+# Scheme of `from` → package; each has open_source(config) in its __init__ and imports its driver there.
+PACKAGES = {
+    "postgresql": "postgres",
+    "postgres": "postgres",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "sqlite": "sqlite",
+    "mongodb": "mongodb",
+    "mongodb+srv": "mongodb",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `check` looked at."""
+
+    name: str
+    ok: bool
+    sentence: str
+    mend: str | None = None
+    """The command that mends it."""
+
+
+class Source(Protocol):
+    """A database whose changes are captured."""
+
+    def check(self) -> list[Finding]:
+        """Look at everything that capture needs; changes nothing."""
+        ...
+
+    def snapshot(self, position: Position | None) -> Iterator[Batch]:
+        """The first snapshot, or the rest of it; positions have the key `snapshot` but the last."""
+        ...
+
+    def stream(self, position: Position) -> Iterator[Batch]:
+        """Changes after the position, for ever. Raises Gap if the database no longer has them."""
+        ...
+
+    def acknowledge(self, position: Position) -> None:
+        """The log has everything up to here on disk: the database may forget it."""
+        ...
+
+    def lag(self) -> Lag: ...
+
+    def progress(self) -> Progress | None:
+        """Of the snapshot that runs now."""
+        ...
+
+    def topics(self) -> list[str]:
+        """The topics that it will write to, to be created before the first record."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; what the database keeps for this capture stays."""
+        ...
+
+
+def open_source(config: CaptureConfig) -> Source:
+    """The source for the scheme of `from`."""
+    package = PACKAGES.get(config.scheme)
+    if package is None:
+        known = ", ".join(sorted({name for name in PACKAGES if name.isalpha()}))
+        raise Misconfigured(
+            f"capture {config.name}: {config.scheme!r} is no kind of database known here",
+            hint=f"begin `from` with one of: {known}",
+        )
+    module = import_module(f"headwater.capture.{package}")
+    make = cast("Callable[[CaptureConfig], Source]", module.open_source)
+    return make(config)

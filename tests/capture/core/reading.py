@@ -1,0 +1,79 @@
+"""What the tests of capture read from the log: committed records, in the order of each partition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+
+class Read(NamedTuple):
+    topic: str
+    partition: int
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes]]
+
+
+def read(bootstrap: str, topic: str) -> list[Read]:
+    """Every committed record of the topic, decoded."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        found = reader.list_topics(topic, timeout=20).topics[topic].partitions
+        reader.assign([TopicPartition(topic, place, 0) for place in found])
+        waiting, records = set(found), []
+        while waiting:
+            for message in reader.consume(1000, 1.0):
+                error = message.error()
+                if error is None:
+                    records.append(
+                        Read(
+                            topic,
+                            message.partition(),
+                            _json(message.key()),
+                            _json(message.value()),
+                            message.headers() or [],
+                        )
+                    )
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(message.partition())
+                elif not error.retriable():
+                    raise AssertionError(error)
+        return records
+    finally:
+        reader.close()
+
+
+def fold(records: list[Read]) -> dict[str, Any]:
+    """The table that the changes make: the latest row per key."""
+    rows: dict[str, Any] = {}
+    parts: dict[str, int] = {}
+    for record in records:
+        if record.value is None:
+            assert json.dumps(record.key) not in rows, "a tombstone comes after its delete"
+            continue
+        op = record.value["op"]
+        if op == "t":
+            rows = {key: row for key, row in rows.items() if parts[key] != record.partition}
+            continue
+        key = json.dumps(record.key)
+        parts[key] = record.partition
+        if op == "d":
+            rows.pop(key, None)
+        else:
+            rows[key] = record.value["after"]
+    return rows
+
+
+def _json(data: bytes | None) -> Any:
+    return None if data is None else json.loads(data)
