@@ -125,8 +125,15 @@ def test_a_new_partition_and_a_new_topic_are_found(
 
 def test_a_group_is_described(one: Sharer, topic: str) -> None:
     asked = {"group_ids": [one.group, "nobody"], "include_authorized_operations": True}
-    group, nobody = one.wire.ask("share_group_describe", 1, **asked).groups
-    assert (group.error_code, group.group_state) == (ErrorCode.none, "Stable")
+
+    def described() -> list[Any] | None:
+        found = one.wire.ask("share_group_describe", 1, **asked).groups
+        return list(found) if found[0].group_state == "Stable" else None
+
+    found = until(described, "what is committed to be seen")  # Kafka describes no more than that
+    assert found is not None
+    group, nobody = found
+    assert group.error_code is ErrorCode.none
     assert (group.assignor_name, group.group_epoch) == ("simple", group.assignment_epoch)
     assert group.authorized_operations == 3400
     (member,) = group.members
