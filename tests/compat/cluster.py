@@ -37,7 +37,7 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "30000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",

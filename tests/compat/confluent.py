@@ -51,7 +51,7 @@ def new_consumer(cluster: Cluster, group: str, **options: Any) -> Consumer:
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 20,
         "heartbeat.interval.ms": 100,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 30_000,
     }
     return Consumer(
         {"bootstrap.servers": cluster.bootstrap, **QUICK, **settings, **dotted(options)}

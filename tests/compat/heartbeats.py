@@ -77,6 +77,13 @@ def described(wire: Wire, group: str) -> Any:
     return wire.ask("consumer_group_describe", 1, group_ids=[group]).groups[0]
 
 
+def set_group_config(wire: Wire, group: str, name: str, value: str) -> None:
+    configs = [{"name": name, "config_operation": 0, "value": value}]
+    resource = {"resource_type": 32, "resource_name": group, "configs": configs}
+    answer = wire.ask("incremental_alter_configs", 1, resources=[resource])
+    assert answer.responses[0].error_code is ErrorCode.none, answer
+
+
 def settled(wire: Wire, group: str, *members: Beating) -> None:
     """Let the members send heartbeats until the group is stable and has this many members."""
 

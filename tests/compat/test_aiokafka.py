@@ -55,7 +55,7 @@ async def consumer(cluster: Cluster) -> AsyncIterator[Consumers]:
                 "enable_auto_commit": False,
                 "fetch_max_wait_ms": 100,
                 "heartbeat_interval_ms": 100,
-                "session_timeout_ms": 6000,
+                "session_timeout_ms": 30_000,
                 "metadata_max_age_ms": 500,
                 "retry_backoff_ms": 20,
             }

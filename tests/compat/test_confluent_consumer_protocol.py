@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, Top
 
 from .cluster import Cluster
 from .confluent import QUICK, admin, dotted, poll_until, producer, send, take
-from .heartbeats import described
+from .heartbeats import described, set_group_config
 from .waiting import until
 
 SOAK = bool(os.environ.get("HEADWATER_SOAK"))
@@ -87,6 +87,8 @@ def test_a_killed_members_partitions_go_to_the_others(
     cluster: Cluster, topic: str, group: str
 ) -> None:
     cluster.create_topic(topic, 4)
+    with cluster.wire() as wire:
+        set_group_config(wire, group, "consumer.session.timeout.ms", "2000")
     killed = subprocess.Popen(
         [sys.executable, "-c", LOST_MEMBER, cluster.bootstrap, group, topic],
         stdout=subprocess.PIPE,
@@ -191,7 +193,7 @@ def test_a_group_is_upgraded_and_downgraded_by_rolling_its_members(
     made = producer(cluster)
 
     def classic() -> Consumer:
-        options = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100}
+        options = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 100}
         # Not cooperative-sticky: librdkafka's sends user data once it has joined a second time, and
         # Kafka converts no group whose user data would be lost (GROUP_ID_NOT_FOUND, for good).
         options["partition.assignment.strategy"] = "range"

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from .cluster import Cluster
-from .heartbeats import Beating, described, in_group, settled
+from .heartbeats import Beating, described, in_group, set_group_config, settled
 from .waiting import until
 from .wire import ErrorCode, Wire
 
@@ -256,13 +256,6 @@ def test_a_groups_own_settings_count(wire: Wire, group: str, new_member: NewMemb
     until(
         lambda: member.beat().heartbeat_interval.total_seconds() == 0.3, "the new interval to count"
     )
-
-
-def set_group_config(wire: Wire, group: str, name: str, value: str) -> None:
-    configs = [{"name": name, "config_operation": 0, "value": value}]
-    resource = {"resource_type": 32, "resource_name": group, "configs": configs}
-    answer = wire.ask("incremental_alter_configs", 1, resources=[resource])
-    assert answer.responses[0].error_code is ErrorCode.none, answer
 
 
 def test_offsets_go_with_epochs(
