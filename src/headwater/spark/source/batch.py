@@ -44,7 +44,7 @@ class BatchReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> Pushing:  # noqa: N802
-        return Pushing(self.pushed)
+        return Pushing(self.pushed, self.options.push_filters)
 
     def partitions(self) -> list[Task]:
         from headwater.spark.source.plan import Planner, ids_of

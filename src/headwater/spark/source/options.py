@@ -56,11 +56,12 @@ WITHOUT_EFFECT = (
 OUR_OWN = (
     "isolation.level",
     "columns",
+    "files",
+    "pushFilters",
     "schema",
     "schemaFormat",
     "mode",
     "deadLetterTopic",
-    "files",
 )
 # As Spark's Kafka source: these would change what is read behind the query's back.
 REFUSED_SETTINGS = {
@@ -94,6 +95,7 @@ class SourceOptions:
     strategy: str
     """What to do where no record is as late as a starting timestamp: error or latest."""
     files: bool
+    push_filters: bool
     schema: str | None
     schema_format: str
     mode: str
@@ -136,6 +138,7 @@ class SourceOptions:
                 "startingOffsetsByTimestampStrategy", ("error", "latest"), "error"
             ),
             files=given.flag("files", True),
+            push_filters=given.flag("pushFilters", False),
             schema=schema,
             schema_format=given.choice("schemaFormat", FORMATS, _guess(schema)),
             mode=given.choice("mode", ("DEADLETTER", "FAILFAST"), "DEADLETTER"),
