@@ -1,0 +1,166 @@
+"""Talking to the server: PyMySQL for greeting, authentication, TLS and queries.
+
+The one file that imports the driver. Called by `replication`, `snapshot`, `preflight`, `source`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pymysql  # type: ignore[import-untyped]
+from pymysql.cursors import SSCursor  # type: ignore[import-untyped]
+
+from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, Refused
+
+CONNECT_S = 10.0
+READ_S = 600.0
+# Access denied, unknown database, host blocked, user not allowed from here.
+_FOR_PEOPLE = {1044, 1045, 1049, 1129, 1130, 1142, 1143, 1227, 1698, 3118, 4151}
+_PARAMETERS = {"ssl-mode", "ssl-ca", "ssl-cert", "ssl-key"}
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server is and who we are there; from the capture's `from`."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    tls: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        parts = urlsplit(url)
+        database = unquote(parts.path.lstrip("/"))
+        if not parts.hostname or not database or "/" in database:
+            raise Misconfigured(
+                "the address of the MariaDB server names no host or no database",
+                hint="write it as mariadb://user:password@host:3306/database",
+            )
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        for name in sorted(set(given) - _PARAMETERS):
+            raise Misconfigured(
+                f"{name!r} is no parameter of a MariaDB address",
+                hint=f"known: {', '.join(sorted(_PARAMETERS))}",
+            )
+        mode = given.get("ssl-mode")
+        if mode not in (None, "disabled", "required", "verify-ca", "verify-identity"):
+            raise Misconfigured(
+                f"ssl-mode {mode!r} is not known",
+                hint="one of disabled, required, verify-ca, verify-identity",
+            )
+        return cls(
+            parts.hostname,
+            parts.port or 3306,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            database,
+            tuple(sorted(given.items())),
+        )
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        given = dict(self.tls)
+        mode = given.get("ssl-mode", "verify-ca" if "ssl-ca" in given else "disabled")
+        if mode == "disabled":
+            return None
+        context = ssl.create_default_context(cafile=given.get("ssl-ca"))
+        context.check_hostname = mode == "verify-identity"
+        if mode == "required":
+            context.verify_mode = ssl.CERT_NONE
+        if "ssl-cert" in given:
+            context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
+        return context
+
+
+class Connection:
+    """One session. Errors of the network are `Interrupted`; what people must mend is `Refused`."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._driver = _connect(address)
+        # Times as text must be those of UTC, whatever the server's zone; no surprises from the
+        # session's modes when reading zero dates or padded text.
+        self.execute("SET time_zone = '+00:00', sql_mode = '', character_set_results = 'utf8mb4'")
+
+    @property
+    def driver(self) -> Any:
+        return self._driver
+
+    def execute(self, statement: str, parameters: Sequence[Any] | None = None) -> list[Any]:
+        try:
+            with self._driver.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall())
+        except (pymysql.err.Error, OSError) as error:
+            raise plain(error) from None
+
+    def value(self, statement: str, parameters: Sequence[Any] | None = None) -> Any:
+        rows = self.execute(statement, parameters)
+        return rows[0][0] if rows else None
+
+    def settings(self, *names: str) -> dict[str, str | None]:
+        """Server variables; None where the server does not know one."""
+        found = self.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", [names])
+        return {name: dict(found).get(name) for name in names}
+
+    def rows(self, statement: str, parameters: Sequence[Any] | None = None) -> list[Any]:
+        """Rows as the server's own text (bytes), nothing converted."""
+        try:
+            with self._driver.cursor(RawCursor) as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall())
+        except (pymysql.err.Error, OSError) as error:
+            raise plain(error) from None
+
+    def close(self) -> None:
+        try:
+            self._driver.close()
+        except (pymysql.err.Error, OSError):
+            pass
+
+
+class RawCursor(SSCursor):  # type: ignore[misc]
+    """The columns' text as bytes."""
+
+    def _do_get_result(self) -> None:
+        super()._do_get_result()
+        if self._result is not None and self._result.fields:
+            self._result.converters = [(None, None) for _ in self._result.fields]
+
+
+def _connect(address: Address) -> Any:
+    try:
+        return pymysql.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user,
+            password=address.password,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=int(CONNECT_S),
+            read_timeout=READ_S,
+            ssl=address.tls_context(),
+            ssl_disabled=address.tls_context() is None,
+            program_name="headwater",
+        )
+    except (pymysql.err.Error, OSError) as error:
+        raise plain(error) from None
+
+
+def plain(error: Exception) -> Exception:
+    """The driver's error as one of ours."""
+    number = error.args[0] if error.args else 0
+    said = str(error.args[1]) if len(error.args) > 1 else str(error)
+    if number in _FOR_PEOPLE:
+        return Refused(f"the MariaDB server refused: {said}", hint="run `headwater capture check`")
+    if isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
+        return Interrupted(f"the MariaDB server cannot be reached: {said}")
+    return CaptureError(
+        f"the MariaDB server answered: {said} ({number})", hint="run `headwater capture check`"
+    )

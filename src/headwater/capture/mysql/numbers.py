@@ -1,0 +1,83 @@
+"""DECIMAL, FLOAT and BIT: from the binary log's bytes to exact text; pure, called by `values`.
+
+DECIMAL(p, s) is stored in groups of nine digits, four bytes each, the odd ones at both ends in fewer;
+big-endian; the highest bit is flipped, and a negative number has all bits inverted.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+
+_GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+
+
+def decimal_bytes(precision: int, scale: int) -> int:
+    whole = precision - scale
+    return sum(4 * (n // 9) + _GROUP_BYTES[n % 9] for n in (whole, scale))
+
+
+def decimals(precision: int, scale: int) -> Callable[[bytes], str]:
+    """The number as text, with all its decimals and no other zeros: 12.50, -0.07."""
+    sizes = _groups(precision, scale)
+    total = decimal_bytes(precision, scale)
+    flip, ones = 0x80 << 8 * (total - 1), (1 << 8 * total) - 1
+
+    def text(raw: bytes) -> str:
+        packed = int.from_bytes(raw, "big") ^ flip
+        negative = packed >> 8 * total - 1
+        if negative:
+            packed ^= ones
+        number = 0
+        shift = 8 * total
+        for digits, size in sizes:
+            shift -= 8 * size
+            number = number * 10**digits + (packed >> shift & (1 << 8 * size) - 1)
+        return placed(number, scale, bool(negative))
+
+    return text
+
+
+def placed(number: int, scale: int, negative: bool) -> str:
+    """Put the point where it belongs."""
+    sign = "-" if negative and number else ""
+    if not scale:
+        return f"{sign}{number}"
+    digits = str(number).zfill(scale + 1)
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _groups(precision: int, scale: int) -> list[tuple[int, int]]:
+    whole = precision - scale
+    before = [(whole % 9, _GROUP_BYTES[whole % 9])] if whole % 9 else []
+    after = [(scale % 9, _GROUP_BYTES[scale % 9])] if scale % 9 else []
+    return [*before, *[(9, 4)] * (whole // 9 + scale // 9), *after]
+
+
+def precise(text: str) -> str:
+    """Debezium's `precise`: the digits without point as a big-endian two's complement, in base64."""
+    number = int(text.replace(".", ""))
+    size = ((number if number >= 0 else ~number).bit_length() + 8) // 8
+    raw = number.to_bytes(size, "big", signed=True)
+    return f'"{base64.b64encode(raw).decode()}"'
+
+
+_FLOAT = struct.Struct("<f")
+
+
+def shortest_float(value: float) -> str:
+    """The fewest digits that give the same 32-bit number again."""
+    raw = _FLOAT.pack(value)
+    for digits in (6, 7, 8):
+        text = f"{value:.{digits}g}"
+        if _FLOAT.pack(float(text)) == raw:
+            return repr(float(text))
+    return repr(float(f"{value:.9g}"))
+
+
+def bits(count: int) -> Callable[[bytes], str]:
+    """BIT(1) is true or false; more bits are base64 of the little-endian bytes, as Debezium has them."""
+    if count == 1:
+        return lambda raw: "true" if raw[-1] & 1 else "false"
+    return lambda raw: f'"{base64.b64encode(raw[::-1]).decode()}"'

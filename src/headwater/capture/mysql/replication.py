@@ -1,0 +1,157 @@
+"""The binary log as the server sends it to a replica; called by `stream` and `snapshot`.
+
+PyMySQL does the greeting; after COM_BINLOG_DUMP its socket is read here, as much as there is at once,
+and cut into events without copying them:
+
+| bytes | of a packet                                                                            |
+|-------|----------------------------------------------------------------------------------------|
+| 0–2   | length; 0xFFFFFF means that the next packet goes on with the same event                |
+| 3     | number of the packet                                                                   |
+| 4     | 0 event, 0xFF error, 0xFE end (of the first packet of an event only)                   |
+
+The server sends a heartbeat while it has nothing to say, so silence means a lost connection.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+
+from headwater.capture.errors import CaptureError, Gap, Interrupted
+from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.gtid import GtidPosition
+
+Frame = tuple[bytes, int, int]
+"""An event: it lies between the two places of the bytes."""
+
+HEARTBEAT_S = 5.0
+SILENCE_S = 4 * HEARTBEAT_S
+RECEIVE_BYTES = 1 << 20
+_PACKET_MAX = 0xFFFFFF
+_COM_BINLOG_DUMP, _COM_REGISTER_SLAVE = 0x12, 0x15
+
+
+class BinlogStream:
+    """Events after a position, from one connection."""
+
+    def __init__(self, address: Address, after: GtidPosition, server_id: int) -> None:
+        self._connection = Connection(address)
+        self._rest = b""
+        self._large: list[bytes] = []
+        self._heard = time.monotonic()
+        try:
+            self._begin(after, server_id)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _begin(self, after: GtidPosition, server_id: int) -> None:
+        execute = self._connection.execute
+        # The checksum is asked for as the files have it, and compared: it then also guards the disk.
+        execute("SET @master_binlog_checksum = @@global.binlog_checksum")
+        execute("SET @master_heartbeat_period = %s", [int(HEARTBEAT_S * 1e9)])
+        execute("SET @mariadb_slave_capability = 4")
+        execute("SET @slave_connect_state = %s", [str(after)])
+        execute("SET @slave_gtid_strict_mode = 0")
+        execute("SET @slave_gtid_ignore_duplicates = 0")
+        driver = self._connection.driver
+        register = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
+        driver._execute_command(_COM_REGISTER_SLAVE, register)
+        driver._read_ok_packet()
+        driver._execute_command(_COM_BINLOG_DUMP, struct.pack("<IHI", 4, 0, server_id))
+        self._socket = driver._sock
+
+    def waiting(self) -> bool:
+        """Whether more is there to be read without waiting."""
+        pending = getattr(self._socket, "pending", None)
+        if pending is not None and pending():
+            return True
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def read(self, timeout: float) -> list[Frame]:
+        """The events that are there, or that come within the time; none if none came."""
+        needed = self._needed()
+        parts, size = [self._rest], len(self._rest)
+        deadline = time.monotonic() + timeout
+        while size < needed:
+            part = self._receive(max(deadline - time.monotonic(), 0.001))
+            if part is None:
+                break
+            parts.append(part)
+            size += len(part)
+            if needed <= 4 and size >= 4:
+                self._rest = b"".join(parts)
+                parts, needed = [self._rest], self._needed()
+        self._rest = b"".join(parts) if len(parts) > 1 else parts[0]
+        return self._split() if size >= needed else []
+
+    def _needed(self) -> int:
+        """Bytes until the first packet is whole."""
+        if len(self._rest) < 4:
+            return 4
+        return 4 + int.from_bytes(self._rest[:3], "little")
+
+    def _receive(self, timeout: float) -> bytes | None:
+        try:
+            self._socket.settimeout(timeout)
+            data: bytes = self._socket.recv(RECEIVE_BYTES)
+        except TimeoutError:
+            if time.monotonic() - self._heard > SILENCE_S:
+                raise Interrupted("the MariaDB server has fallen silent") from None
+            return None
+        except OSError as error:
+            raise Interrupted(f"the connection to the MariaDB server was lost: {error}") from None
+        if not data:
+            raise Interrupted("the MariaDB server closed the connection")
+        self._heard = time.monotonic()
+        return data
+
+    def _split(self) -> list[Frame]:
+        data = self._rest
+        frames: list[Frame] = []
+        at, size = 0, len(data)
+        while size - at >= 4:
+            end = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            if end > size:
+                break
+            if end - at - 4 == _PACKET_MAX or self._large:
+                self._join(data, at, end, frames)
+            elif data[at + 4] == 0:
+                frames.append((data, at + 5, end))
+            else:
+                self._refused(data[at + 4 : end])
+            at = end
+        self._rest = data[at:]
+        return frames
+
+    def _join(self, data: bytes, at: int, end: int, frames: list[Frame]) -> None:
+        self._large.append(data[at + 4 : end])
+        if end - at - 4 < _PACKET_MAX:
+            whole = b"".join(self._large)
+            self._large = []
+            frames.append((whole, 1, len(whole)))
+
+    def _refused(self, payload: bytes) -> None:
+        if payload[0] == 0xFE:
+            raise Interrupted(
+                "the MariaDB server ended the binary log, as it does when it shuts down"
+            )
+        number = int.from_bytes(payload[1:3], "little")
+        said = payload[9:].decode("utf-8", "replace")
+        if number == 1236 and "same server" in said:
+            raise CaptureError(
+                f"another replica uses the same server id: {said}",
+                hint="give this capture its own with server_id = …",
+            )
+        if number == 1236:
+            raise Gap(
+                f"the MariaDB server cannot go on from the stored position: {said}",
+                hint="the changes in between are lost to capture. Take the snapshot anew "
+                "(headwater capture snapshot), and keep binary logs longer: "
+                "SET GLOBAL binlog_expire_logs_seconds = 604800",
+            )
+        raise Interrupted(f"the MariaDB server ended the binary log: {said} ({number})")
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,243 @@
+"""What tables look like: from the information schema, or from a table map of the log.
+
+`read` asks the server how things are now; `describe` joins a table map (how things were at that row)
+with what only the server can say. Called by `source`, `snapshot` and `stream`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.capture.errors import Misconfigured
+from headwater.capture.mysql import charsets
+from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.connection import Connection
+from headwater.capture.mysql.errors import SchemaUnknown
+from headwater.capture.mysql.table_map import TableMap, Wire
+from headwater.capture.mysql.values import Description
+
+SPECIAL = ("uuid", "inet4", "inet6")
+_MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"''|\\.", re.DOTALL)
+_ESCAPES = {"''": "'", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
+
+_SIMPLE = {
+    "tinyint": Wire(wire.TINY),
+    "smallint": Wire(wire.SHORT),
+    "mediumint": Wire(wire.INT24),
+    "int": Wire(wire.LONG),
+    "bigint": Wire(wire.LONGLONG),
+    "float": Wire(wire.FLOAT, 4),
+    "double": Wire(wire.DOUBLE, 8),
+    "date": Wire(wire.DATE),
+    "year": Wire(wire.YEAR),
+    "tinytext": Wire(wire.BLOB, 1),
+    "tinyblob": Wire(wire.BLOB, 1),
+    "text": Wire(wire.BLOB, 2),
+    "blob": Wire(wire.BLOB, 2),
+    "mediumtext": Wire(wire.BLOB, 3),
+    "mediumblob": Wire(wire.BLOB, 3),
+    "longtext": Wire(wire.BLOB, 4),
+    "longblob": Wire(wire.BLOB, 4),
+    "uuid": Wire(wire.STRING, 16),
+    "inet6": Wire(wire.STRING, 16),
+    "inet4": Wire(wire.STRING, 4),
+}
+_TEMPORAL = {"datetime": wire.DATETIME2, "timestamp": wire.TIMESTAMP2, "time": wire.TIME2}
+_GEOMETRIES = {
+    *("geometry", "point", "linestring", "polygon"),
+    *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as the server describes it now."""
+
+    name: str
+    columns: tuple[Description, ...]
+    key: tuple[int, ...]
+    engine: str
+    rows: int
+    """The server's own estimate."""
+    virtual: frozenset[str] = frozenset()
+    collations: tuple[str | None, ...] = ()
+
+
+def read(connection: Connection, database: str, names: Iterable[str]) -> dict[str, Table]:
+    """Those tables; none given: all base tables of the database. Raises where one is missing."""
+    wanted = set(names)
+    tables = {
+        row[0]: row
+        for row in connection.execute(
+            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES "
+            "WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+            [database],
+        )
+        if not wanted or row[0] in wanted
+    }
+    for name in sorted(wanted - set(tables)):
+        raise Misconfigured(
+            f"the database {database!r} has no table {name!r} that this user may see",
+            hint="mend `tables`, or: GRANT SELECT ON the table TO the user",
+        )
+    columns: dict[str, list[Any]] = {name: [] for name in tables}
+    for row in connection.execute(_COLUMNS, [database]):
+        if row[0] in columns:
+            columns[row[0]].append(row[1:])
+    return {
+        name: _table(name, row[1] or "", int(row[2] or 0), columns[name])
+        for name, row in tables.items()
+    }
+
+
+_COLUMNS = (
+    "SELECT c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE, c.COLUMN_TYPE, c.IS_NULLABLE, "
+    "c.CHARACTER_SET_NAME, c.CHARACTER_OCTET_LENGTH, c.NUMERIC_PRECISION, c.NUMERIC_SCALE, "
+    "c.DATETIME_PRECISION, c.COLLATION_NAME, c.EXTRA, k.SEQ_IN_INDEX "
+    "FROM information_schema.COLUMNS c LEFT JOIN information_schema.STATISTICS k "
+    "ON k.TABLE_SCHEMA = c.TABLE_SCHEMA AND k.TABLE_NAME = c.TABLE_NAME "
+    "AND k.COLUMN_NAME = c.COLUMN_NAME AND k.INDEX_NAME = 'PRIMARY' "
+    "WHERE c.TABLE_SCHEMA = %s ORDER BY c.TABLE_NAME, c.ORDINAL_POSITION"
+)
+
+
+def _table(name: str, engine: str, rows: int, columns: list[Any]) -> Table:
+    numbered = [(row[11], place) for place, row in enumerate(columns) if row[11] is not None]
+    return Table(
+        name,
+        tuple(_description(row) for row in columns),
+        tuple(place for _, place in sorted(numbered)),
+        engine,
+        rows,
+        frozenset(row[0] for row in columns if "VIRTUAL GENERATED" in (row[10] or "")),
+        tuple(row[9] for row in columns),
+    )
+
+
+def _description(row: Any) -> Description:
+    name, kind, full, nullable, charset, octets, precision, scale, digits, _, _, _ = row
+    full = full.lower() if kind not in ("enum", "set") else full
+    return Description(
+        name,
+        _wire(kind, full, octets, precision, scale, digits),
+        nullable == "YES",
+        "unsigned" in full if kind not in ("enum", "set") else False,
+        charset or (charsets.BINARY if _is_binary(kind) else None),
+        members(full) if kind in ("enum", "set") else (),
+        kind if kind in SPECIAL else "",
+    )
+
+
+def _is_binary(kind: str) -> bool:
+    return kind.endswith(("binary", "blob")) or kind in SPECIAL or kind in _GEOMETRIES
+
+
+def members(full: str) -> tuple[str, ...]:
+    """The values of enum('a','b''c'), as the server writes them: with backslashes as well."""
+    return tuple(
+        _ESCAPED.sub(lambda found: _ESCAPES.get(found[0], found[0][1:]), text)
+        for text in _MEMBER.findall(full)
+    )
+
+
+def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits: Any) -> Wire:
+    compressed = "compressed" in full
+    if kind in _SIMPLE:
+        found = _SIMPLE[kind]
+        return Wire(wire.BLOB_COMPRESSED, found.first) if compressed else found
+    if kind == "decimal":
+        return Wire(wire.NEWDECIMAL, int(precision), int(scale))
+    if kind in _TEMPORAL:
+        return Wire(_TEMPORAL[kind], int(digits or 0))
+    if kind in ("char", "binary"):
+        return Wire(wire.STRING, int(octets))
+    if kind in ("varchar", "varbinary"):
+        return _varchar(int(octets), compressed)
+    if kind == "bit":
+        return Wire(wire.BIT, int(precision))
+    if kind == "enum":
+        return Wire(wire.ENUM, 1 if len(members(full)) < 256 else 2)
+    if kind == "set":
+        count = (len(members(full)) + 7) // 8
+        return Wire(wire.SET, count if count <= 4 else 8)
+    if kind in _GEOMETRIES:
+        return Wire(wire.GEOMETRY, 4)
+    return Wire(wire.NULL)  # refused by `values`, with the column's name
+
+
+def _varchar(octets: int, compressed: bool) -> Wire:
+    # A compressed one has room for the byte that says how.
+    return Wire(wire.VARCHAR_COMPRESSED, octets + 1) if compressed else Wire(wire.VARCHAR, octets)
+
+
+def describe(
+    seen: TableMap, now: Table | None, charset_names: Mapping[int, str]
+) -> tuple[tuple[Description, ...], tuple[int, ...]]:
+    """The columns and the key at the moment of a table map.
+
+    With `binlog_row_metadata=FULL` the map says it all but for MariaDB's own types that look like
+    BINARY; those, and everything else on servers that log less, come from `now`, which must match.
+    """
+    if seen.names is None or seen.members is None or not seen.has_key:
+        return _matched(seen, now)
+    special = {column.name: column for column in now.columns} if now is not None else {}
+    columns = []
+    for place, name in enumerate(seen.names):
+        shape = seen.wires[place]
+        collation = None if seen.collations is None else seen.collations[place]
+        charset = None if collation is None else charset_names.get(collation, f"#{collation}")
+        known = special.get(name)
+        like = known is not None and known.wire == shape and charset == charsets.BINARY
+        columns.append(
+            Description(
+                name,
+                shape,
+                seen.nullable[place],
+                bool(seen.unsigned and seen.unsigned[place]) and shape.type != wire.YEAR,
+                charset,
+                _decoded(seen.members[place], charset),
+                known.special if known is not None and like else "",
+            )
+        )
+    return tuple(columns), seen.key
+
+
+def _decoded(raw: tuple[bytes, ...] | None, charset: str | None) -> tuple[str, ...]:
+    if raw is None:
+        return ()
+    decode = charsets.decoder(charset or "utf8mb4")
+    return tuple(decode(text) for text in raw)
+
+
+def _matched(seen: TableMap, now: Table | None) -> tuple[tuple[Description, ...], tuple[int, ...]]:
+    name = f"{seen.database}.{seen.table}"
+    remedy = "SET GLOBAL binlog_row_metadata = FULL, so that rows carry their columns' names"
+    if now is None:
+        raise SchemaUnknown(f"the columns of {name} at that moment are not known", hint=remedy)
+    found = tuple((shape, null) for shape, null in zip(seen.wires, seen.nullable, strict=True))
+    expected = tuple((column.wire, column.nullable) for column in now.columns)
+    if found != expected:
+        raise SchemaUnknown(
+            f"the rows of {name} were written with other columns than the table has now",
+            hint=remedy,
+        )
+    return now.columns, now.key
+
+
+def charset_names(connection: Connection) -> dict[int, str]:
+    """Collation number → character set."""
+    try:
+        rows = connection.execute(
+            "SELECT ID, CHARACTER_SET_NAME "
+            "FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        )
+    except Exception:
+        # Before MariaDB 10.10 that table had no numbers.
+        rows = connection.execute(
+            "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS"
+        )
+    return {int(number): str(name) for number, name in rows if number is not None and name}

@@ -1,0 +1,183 @@
+"""A real MariaDB server for the tests, on a free loopback port, in a folder of its own.
+
+The system tables are made once per process (about a second) and copied for each further server.
+mariadbd refuses to run as root, so root starts it as another user.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+INSTALL = "apt-get update && apt-get install -y mariadb-server"
+START_S = 60.0
+_template: Path | None = None
+
+
+def require_server() -> None:
+    """Skip, loudly, where the server is missing; fail where it has been promised."""
+    if shutil.which("mariadbd", path=_path()) and shutil.which("mariadb-install-db", path=_path()):
+        return
+    sentence = f"MariaDB is not installed, so capture from it is NOT tested: {INSTALL}"
+    if os.environ.get("HEADWATER_REQUIRE_SERVERS") == "1":
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/usr/libexec"
+
+
+def _as_other_user() -> list[str]:
+    return (
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if not os.getuid() else []
+    )
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headwater-mariadb-"))
+    if not os.getuid():
+        os.chown(folder, 65534, 65534)
+    return folder
+
+
+def _run(arguments: list[str], folder: Path) -> None:
+    done = subprocess.run(
+        [*_as_other_user(), *arguments],
+        cwd=folder,
+        env={"PATH": _path(), "HOME": str(folder), "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=START_S,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{arguments[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+
+
+def _made_once() -> Path:
+    global _template
+    if _template is None:
+        folder = _folder()
+        _run(
+            [
+                "mariadb-install-db",
+                "--no-defaults",
+                f"--datadir={folder}/data",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--skip-name-resolve",
+            ],
+            folder,
+        )
+        _template = folder
+    return _template
+
+
+class MariaDB:
+    """One server. `options` are appended to its command line; `restart` may change them."""
+
+    def __init__(self, *options: str) -> None:
+        self.folder = _folder()
+        self.options = list(options)
+        template = _made_once()
+        copied = ["cp", "-a", "--reflink=auto", f"{template}/data", f"{self.folder}/data"]
+        subprocess.run(copied, check=True, timeout=START_S)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        with (self.folder / "server.out").open("ab") as output:
+            self.process = subprocess.Popen(
+                [
+                    *_as_other_user(),
+                    "mariadbd",
+                    "--no-defaults",
+                    f"--datadir={self.folder}/data",
+                    f"--socket={self.folder}/s.sock",
+                    f"--pid-file={self.folder}/pid",
+                    "--bind-address=127.0.0.1",
+                    f"--port={self.port}",
+                    "--server-id=1",
+                    "--log-bin=binlog",
+                    "--binlog-format=ROW",
+                    "--binlog-row-metadata=FULL",
+                    "--skip-name-resolve",
+                    "--innodb-buffer-pool-size=48M",
+                    "--innodb-log-file-size=32M",
+                    "--innodb-flush-log-at-trx-commit=2",  # survives kill -9, which is what is done
+                    "--performance-schema=OFF",
+                    "--max-allowed-packet=64M",
+                    *self.options,
+                ],
+                cwd=self.folder,
+                env={"PATH": _path(), "HOME": str(self.folder), "TMPDIR": str(self.folder)},
+                stdout=output,
+                stderr=output,
+            )
+        self._wait()
+
+    def _wait(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                self.connect().close()
+                return
+            except pymysql.err.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    said = (self.folder / "server.out").read_text(errors="replace")[-3000:]
+                    raise RuntimeError(f"mariadbd did not start:\n{said}") from None
+                time.sleep(0.02)
+
+    def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:
+        more = {"user": "root", "charset": "utf8mb4", "autocommit": True, **more}
+        return pymysql.connect(host="127.0.0.1", port=self.port, database=database, **more)
+
+    def execute(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
+        """Run statements one after the other; the rows of the last."""
+        connection = self.connect(database)
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """As a power switch would for the process: no farewell, no flush."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(START_S)
+            self.process = None
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def remove_template() -> None:
+    global _template
+    if _template is not None:
+        shutil.rmtree(_template, ignore_errors=True)
+        _template = None
