@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -23,7 +23,10 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from . import confluent
+from .asking import produce
+from .batches import batch
 from .cluster import Cluster
+from .waiting import until
 
 # Its sockets are sometimes collected while a test still runs; see `leaked_sockets`.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -99,19 +102,32 @@ def take(made: KafkaConsumer, count: int, timeout: float = 60.0) -> list[Any]:
 
 
 def poll_until(
-    consumers: list[KafkaConsumer], condition: Callable[[], Any], timeout: float = 60.0
+    cluster: Cluster, consumers: list[KafkaConsumer], condition: Callable[[], Any]
 ) -> None:
-    """Poll all of them, each in a thread as in an application of its own.
+    """Poll, each in a thread as in an application of its own, until all have what they should.
 
-    A poll that ends before the join is through makes kafka-python join anew: on a slow machine they
-    would do so for ever, hence longer and longer ones.
+    kafka-python forgets a join when its poll ends first (3.0.12, and then waits for ever): so no
+    poll ends by its time-out, but by a record that comes when the condition holds.
     """
-    deadline, poll_ms = time.monotonic() + timeout, 200.0
-    with ThreadPoolExecutor(len(consumers)) as threads:
-        while not condition():
-            assert time.monotonic() < deadline, [each.assignment() for each in consumers]
-            list(threads.map(KafkaConsumer.poll, consumers, [int(poll_ms)] * len(consumers)))
-            poll_ms = min(poll_ms * 1.2, 5000)
+    done = threading.Event()
+
+    def keep_polling(consumer: KafkaConsumer) -> None:
+        while not done.is_set():
+            consumer.poll(60_000)
+
+    threads = [threading.Thread(target=keep_polling, args=(c,), daemon=True) for c in consumers]
+    for thread in threads:
+        thread.start()
+    until(condition, "the consumers to have their partitions")
+    done.set()
+    places = set().union(*(until(c.assignment, "an assignment") for c in consumers))
+    with cluster.wire() as wire:
+        for place in places:
+            stored = produce(wire, place.topic, batch(), partition=place.partition)
+            assert stored.error_code == 0, stored
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a poll that does not end"
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
@@ -152,8 +168,8 @@ def test_keys_headers_nulls_and_timestamps(
     when = int(time.time() * 1000) - 5000
     headers = [("a", b"1"), ("a", b""), ("b", b"\x00\xff")]
     made = producer()
-    first = made.send(topic, b"", b"key", headers, timestamp_ms=when).get(8)
-    made.send(topic, None, b"key").get(8)
+    first = made.send(topic, b"", b"key", headers, timestamp_ms=when).get(60)
+    made.send(topic, None, b"key").get(60)
     assert (first.offset, first.timestamp) == (0, when)
     one, two = take(consumer(topic), 2)
     assert (one.key, one.value, one.headers) == (b"key", b"", headers)
@@ -165,7 +181,7 @@ def test_log_append_time_is_in_the_producers_answer(
     cluster: Cluster, producer: Producers, consumer: Consumers, topic: str
 ) -> None:
     cluster.create_topic(topic, message_timestamp_type="LogAppendTime")
-    sent = producer().send(topic, b"v", timestamp_ms=123).get(8)
+    sent = producer().send(topic, b"v", timestamp_ms=123).get(60)
     (found,) = take(consumer(topic), 1)
     assert sent.timestamp == found.timestamp > 123
     assert found.timestamp_type == 1
@@ -188,7 +204,7 @@ def test_ten_thousand_records_of_an_idempotent_producer(
     for each in range(10_000):
         made.send(topic, b"%d" % each, key=b"%d" % (each % 7))
     made.flush(60)
-    records = take(consumer(topic), 10_000, timeout=30)
+    records = take(consumer(topic), 10_000)
     assert sorted(int(each.value) for each in records) == list(range(10_000))
     for key in {each.key for each in records}:
         mine = [int(each.value) for each in records if each.key == key]
@@ -201,7 +217,7 @@ def test_offsets_and_times(
     cluster.create_topic(topic)
     here, start, made = TopicPartition(topic, 0), int(time.time() * 1000) - 60_000, producer()
     for each in range(5):
-        made.send(topic, b"%d" % each, timestamp_ms=start + each * 10).get(8)
+        made.send(topic, b"%d" % each, timestamp_ms=start + each * 10).get(60)
     reader = consumer()
     assert reader.beginning_offsets([here]) == {here: 0}
     assert reader.end_offsets([here]) == {here: 5}
@@ -260,10 +276,10 @@ def test_commit_and_committed(
 
 
 def test_subscribing_to_a_missing_topic_creates_it(
-    consumer: Consumers, topic: str, group: str
+    cluster: Cluster, consumer: Consumers, topic: str, group: str
 ) -> None:
     reader = consumer(topic, known=False, group_id=group)
-    poll_until([reader], lambda: len(reader.assignment()) == 2)
+    poll_until(cluster, [reader], lambda: len(reader.assignment()) == 2)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda each: each.name)
@@ -273,13 +289,13 @@ def test_two_consumers_share_and_hand_over(
     cluster.create_topic(topic, partitions=4)
     options = {"group_id": group, "partition_assignment_strategy": (assignor,)}
     first = consumer(topic, **options)
-    poll_until([first], lambda: len(first.assignment()) == 4)
+    poll_until(cluster, [first], lambda: len(first.assignment()) == 4)
     second = consumer(topic, **options)
     both = [first, second]
-    poll_until(both, lambda: [len(each.assignment()) for each in both] == [2, 2])
+    poll_until(cluster, both, lambda: [len(each.assignment()) for each in both] == [2, 2])
     assert first.assignment().isdisjoint(second.assignment())
     second.close(autocommit=False)
-    poll_until([first], lambda: len(first.assignment()) == 4)
+    poll_until(cluster, [first], lambda: len(first.assignment()) == 4)
 
 
 def test_a_pattern_finds_topics(
@@ -290,9 +306,9 @@ def test_a_pattern_finds_topics(
     # A look at all topics must end before the next is due, on a slow machine too.
     reader = consumer(group_id=group, metadata_max_age_ms=1500)
     reader.subscribe(pattern=f"^{stem}-.*")
-    poll_until([reader], lambda: len(reader.assignment()) == 1)
+    poll_until(cluster, [reader], lambda: len(reader.assignment()) == 1)
     cluster.create_topic(f"{stem}-b")
-    poll_until([reader], lambda: len(reader.assignment()) == 2)
+    poll_until(cluster, [reader], lambda: len(reader.assignment()) == 2)
 
 
 def test_a_zombies_commit_is_refused(
@@ -304,7 +320,7 @@ def test_a_zombies_commit_is_refused(
     zombie = consumer(topic, group_id=group, max_poll_interval_ms=1500, session_timeout_ms=1000)
     take(zombie, 3)
     heir = consumer(topic, group_id=group)
-    poll_until([heir], lambda: heir.assignment())
+    poll_until(cluster, [heir], lambda: heir.assignment())
     with pytest.raises(CommitFailedError):
         zombie.commit()
     assert heir.committed(TopicPartition(topic, 0)) is None

@@ -125,7 +125,9 @@ def test_a_new_partition_and_a_new_topic_are_found(
 
 def test_a_group_is_described(one: Sharer, topic: str) -> None:
     asked = {"group_ids": [one.group, "nobody"], "include_authorized_operations": True}
-    found = {each.group_id: each for each in one.wire.ask("share_group_describe", 1, **asked).groups}
+    found = {
+        each.group_id: each for each in one.wire.ask("share_group_describe", 1, **asked).groups
+    }
     group, nobody = found[one.group], found["nobody"]  # in any order: each has its coordinator
     assert (group.error_code, group.group_state) == (ErrorCode.none, "Stable")
     assert (group.assignor_name, group.group_epoch) == ("simple", group.assignment_epoch)
