@@ -1,0 +1,241 @@
+"""From messages to records: the events of each transaction, numbered, with its BEGIN and END.
+
+Called by `stream`, which feeds it messages in the order of the server. A transaction that arrives whole
+(protocol 1) is encoded as it comes; one that is streamed before its end is held in `streamed` and comes
+through here at its commit.
+
+Invariants:
+- `position` must name only what `take` has handed over: all transactions before `lsn`, and the first
+  `skip` events of the one after them. Events are numbered in WAL order, which a second run repeats.
+- A transaction whose commit lies before the start position must be ignored: the server may send it again.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import UNAVAILABLE, dumps, quote, transaction_record
+from headwater.capture.postgres import pgoutput
+from headwater.capture.postgres.pgoutput import LogicalMessage, Malformed
+from headwater.capture.postgres.relations import Relation, Relations, schema_record
+
+_NUMBER = Struct(">I").unpack_from
+INSERT, UPDATE, DELETE, TRUNCATE = 0x49, 0x55, 0x44, 0x54
+RELATION, TYPE, MESSAGE, ORIGIN = 0x52, 0x59, 0x4D, 0x4F
+OWN_PREFIX = "headwater"
+"""Logical messages of ours: watermarks and requests, not for readers."""
+
+
+class Assembly:
+    """The records of the batch at hand, and the transaction that is being put together."""
+
+    def __init__(self, config: CaptureConfig, relations: Relations, position: Position) -> None:
+        self._config = config
+        self.relations = relations
+        self._base: Position = {k: v for k, v in position.items() if k not in ("lsn", "skip")}
+        self._schemas: dict[str, str] = dict(position.get("schemas", {}))
+        self.handed = position
+        """The position of the last batch that was handed over."""
+        self.lsn: int = position["lsn"]
+        self._skip: int = position.get("skip", 0)
+        self._records: list[Record] = []
+        self._bytes = 0
+        self._rows = 0
+        self._in_transaction = False
+        self._ignored = False
+        self._seen = 0
+        self.on_own_message: Callable[[LogicalMessage], None] | None = None
+        self.on_key: Callable[[Relation, bytes | None], None] | None = None
+        """Told the key of every change, while an incremental snapshot wants to know."""
+
+    # ── the batch ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def position(self) -> Position:
+        now: Position = {**self._base, "lsn": self.lsn, "schemas": self._schemas}
+        skip = self._skip
+        if self._in_transaction and not self._ignored:
+            skip = max(skip, self._seen)
+        if skip:
+            now["skip"] = skip
+        return now
+
+    @property
+    def open(self) -> bool:
+        return self._in_transaction
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._records)
+
+    @property
+    def due(self) -> bool:
+        """Time to hand over: enough bytes, and the transaction whole, unless it is too large."""
+        return self._bytes >= (TRANSACTION_BYTES_MAX if self._in_transaction else BATCH_BYTES)
+
+    def take(self) -> Batch:
+        # The position's own dictionary changes with the next schema: a copy is handed over.
+        self.handed = {**self.position, "schemas": dict(self._schemas)}
+        batch = Batch(self.handed, self._records, self._rows)
+        self._records, self._bytes, self._rows = [], 0, 0
+        return batch
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep something of another's in the position (the incremental snapshot's progress)."""
+        if value is None:
+            self._base.pop(name, None)
+        else:
+            self._base[name] = value
+
+    def add(self, records: list[Record], rows: int = 0) -> None:
+        self._records += records
+        self._rows += rows
+        self._bytes += sum(200 + len(record[2] or b"") for record in records)
+
+    # ── transactions ───────────────────────────────────────────────────────────────────────────
+
+    def begin(self, final_lsn: int, time_us: int, xid: int) -> None:
+        assert not self._in_transaction
+        self._in_transaction = True
+        self._ignored = final_lsn < self.lsn
+        self._final_lsn, self._time_us, self._xid = final_lsn, time_us, xid
+        self._identity = f"{xid}:{final_lsn}"
+        self._seen = 0
+        self._counts: dict[str, int] = {}
+        self._now = f',"ts_ms":{time.time_ns() // 1_000_000}'
+
+    def commit(self, end_lsn: int) -> None:
+        assert self._in_transaction
+        self._in_transaction = False
+        if self._ignored:
+            return
+        if self._counts and self._config.transactions:
+            topic = self._config.transaction_topic
+            ended = transaction_record(
+                topic, "END", self._identity, self._time_us // 1000, self._counts
+            )
+            self.add([ended])
+        self.lsn, self._skip = end_lsn, 0
+
+    def idle_at(self, lsn: int) -> None:
+        """Everything before `lsn` was sent, and none of it is under way here.
+
+        `skip` stays: the transaction that it belongs to has its commit behind `lsn`.
+        """
+        if not self._in_transaction and lsn > self.lsn:
+            self.lsn = lsn
+
+    # ── changes ────────────────────────────────────────────────────────────────────────────────
+
+    def change(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+        """One message within a transaction; `at`: behind its first byte (and its xid, if it has one)."""
+        if kind in (INSERT, UPDATE, DELETE):
+            self._row(kind, lsn, data, at)
+        elif kind == RELATION:
+            self._relation(lsn, data, at)
+        elif kind == TRUNCATE:
+            for number in pgoutput.truncate(data, at):
+                self._truncate(lsn, self.relations.by_number[number])
+        elif kind == MESSAGE:
+            self.message(pgoutput.message(data, at))
+        elif kind not in (TYPE, ORIGIN):
+            raise Malformed(f"a message {chr(kind)!r} within a transaction")
+
+    def _row(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+        if self._ignored:
+            return
+        relation = self.relations.by_number[_NUMBER(data, at)[0]]
+        source, rest = self._count(relation, lsn)
+        if not source:
+            return
+        encoder, converters = relation.encoder, relation.converters
+        if kind == INSERT:
+            records = [encoder.created(pgoutput.insert(data, at + 4, converters), source, rest)]
+        elif kind == UPDATE:
+            how, before, after = pgoutput.update(data, at + 4, converters)
+            if how == "O" and UNAVAILABLE in after:
+                assert before is not None
+                # Under FULL the old row has every value: what did not change is taken from there.
+                pairs = zip(before, after, strict=True)
+                after = [old if new is UNAVAILABLE else new for old, new in pairs]
+            records = encoder.updated(before, after, source, rest)
+        else:
+            _how, before = pgoutput.delete(data, at + 4, converters)
+            records = encoder.deleted(before, source, rest)
+        self.add(records, 1)
+        if self.on_key is not None:
+            for record in records:
+                self.on_key(relation, record[1])
+
+    def _truncate(self, lsn: int, relation: Relation) -> None:
+        if self._ignored:
+            return
+        source, rest = self._count(relation, lsn)
+        if source:
+            self.add([relation.encoder.truncated(source, rest)], 1)
+            if self.on_key is not None:
+                self.on_key(relation, None)
+
+    def _count(self, relation: Relation, lsn: int) -> tuple[str, str]:
+        """Number the event; its source block and what follows it, or nothing if it is in the log."""
+        self._seen += 1
+        order = self._counts[relation.collection] = self._counts.get(relation.collection, 0) + 1
+        if self._seen <= self._skip:
+            return "", ""
+        source = relation.source("false", self._time_us, self._xid, lsn, self.lsn)
+        if not self._config.transactions:
+            return source, f'{self._now},"transaction":null'
+        if self._seen == 1:
+            topic, ts_ms = self._config.transaction_topic, self._time_us // 1000
+            self.add([transaction_record(topic, "BEGIN", self._identity, ts_ms)])
+        return source, (
+            f'{self._now},"transaction":{{"id":"{self._identity}","total_order":{self._seen},'
+            f'"data_collection_order":{order}}}'
+        )
+
+    def _relation(self, lsn: int, data: bytes, at: int) -> None:
+        before, now = self.relations.learn(pgoutput.relation(data, at))
+        known = self._schemas.get(now.collection)
+        if self._ignored or known == now.digest or self._seen < self._skip:
+            return
+        # One of these is written again only if the position below it was not stored.
+        source = now.source("false", self._time_us, self._xid, lsn, self.lsn)
+        self.add(
+            [schema_record(self._config.schema_topic, before, now, source, first=known is None)]
+        )
+        self._schemas = {**self._schemas, now.collection: now.digest}
+
+    def message(self, message: LogicalMessage) -> None:
+        """A logical message, of a transaction or between transactions."""
+        if message.transactional and self._ignored:
+            return
+        if message.prefix.partition(".")[0] == OWN_PREFIX:
+            if self.on_own_message is not None:
+                self.on_own_message(message)
+        elif message.transactional:
+            self._seen += 1
+            if self._seen > self._skip:
+                self.add([self._message_record(message, self._time_us, self._xid)])
+        elif message.lsn >= self.lsn:
+            self.add([self._message_record(message, time.time_ns() // 1000, None)])
+        if not message.transactional and message.lsn >= self.lsn and not self._in_transaction:
+            # The server skips such a message when it is told to start behind its first byte.
+            self.lsn = message.lsn + 1
+
+    def _message_record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
+        name = self._config.name
+        value = (
+            f'{{"op":"m","ts_ms":{time.time_ns() // 1_000_000},'
+            f'"source":{{"connector":"postgresql","name":{quote(name)},"snapshot":"false",'
+            f'"ts_ms":{time_us // 1000},"txId":{"null" if xid is None else xid},'
+            f'"lsn":{message.lsn}}},'
+            f'"message":{{"prefix":{quote(message.prefix)},'
+            f'"content":"{b64encode(message.content).decode("ascii")}"}}}}'
+        )
+        return (f"{name}.message", dumps({"prefix": message.prefix}).encode(), value.encode())

@@ -1,0 +1,142 @@
+"""What the database's catalogue says about tables and types; read with an ordinary connection.
+
+Called by `snapshot`, `relations` and `check`. The replication stream brings names and type numbers of
+each row's moment; what a type number means (an enum, an array of it, a domain) is asked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from headwater.capture.postgres import types
+from headwater.capture.postgres.connection import identifier, plain
+from headwater.capture.postgres.pgoutput import RelationColumn
+
+_TYPE = """
+SELECT t.typtype::text, t.typelem::int8, t.typbasetype::int8, e.typdelim::text,
+       t.typcategory = 'A' AND t.typelem <> 0 AND t.typlen = -1,
+       (SELECT array_agg(enumlabel::text ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid)
+FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.oid = %s
+"""
+
+_TABLES = """
+SELECT c.oid::int8, p.schemaname::text, p.tablename::text, c.relreplident::text,
+       p.attnames::text[], p.rowfilter, greatest(c.reltuples, 0)::int8, c.relkind::text
+FROM pg_publication_tables p
+JOIN pg_namespace n ON n.nspname = p.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+WHERE p.pubname = %s ORDER BY 2, 3
+"""
+
+_COLUMNS = """
+SELECT a.attname::text, a.atttypid::int8, a.atttypmod::int4, a.attnotnull,
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
+               AND i.indisprimary AND a.attnum = ANY (i.indkey)),
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
+               AND i.indisreplident AND a.attnum = ANY (i.indkey))
+FROM pg_attribute a
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+ORDER BY a.attnum
+"""
+
+
+@dataclass(frozen=True)
+class CatalogColumn:
+    name: str
+    type_id: int
+    modifier: int
+    not_null: bool
+    in_primary_key: bool
+    in_identity_index: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A published table as it is now."""
+
+    relation: int
+    namespace: str
+    name: str
+    identity: str
+    columns: tuple[CatalogColumn, ...]
+    row_filter: str | None
+    rows_expected: int
+
+    @property
+    def collection(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        return identifier(self.namespace, self.name)
+
+    def key(self) -> tuple[str, ...]:
+        """The columns that identify a row in the changes too: the replica identity, or under FULL the
+        primary key."""
+        if self.identity == "i":
+            return tuple(column.name for column in self.columns if column.in_identity_index)
+        return tuple(column.name for column in self.columns if column.in_primary_key)
+
+    def relation_columns(self) -> tuple[RelationColumn, ...]:
+        key = self.key()
+        return tuple(
+            RelationColumn(column.name, column.type_id, column.modifier, column.name in key)
+            for column in self.columns
+        )
+
+
+class Catalog:
+    """Asked over one connection; types are remembered."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._types: dict[int, types.TypeInfo] = {}
+
+    def type_info(self, type_id: int) -> types.TypeInfo:
+        found = types.BUILT_IN.get(type_id) or self._types.get(type_id)
+        if found is None:
+            found = self._types[type_id] = self._ask_type(type_id)
+        return found
+
+    def forget_types(self) -> None:
+        """After a schema change: an enum may have new labels."""
+        self._types.clear()
+
+    def _ask_type(self, type_id: int) -> types.TypeInfo:
+        with plain():
+            row = self._connection.execute(_TYPE, [type_id]).fetchone()
+        if row is None:
+            return types.STRING  # dropped since: its text is all that is left
+        kind, element, base, separator, is_array, labels = row
+        if is_array:
+            return types.array_of(self.type_info(element), separator)
+        if kind == "d":
+            return self.type_info(base)
+        if kind == "e":
+            return types.enum(labels or [])
+        return types.STRING
+
+    def tables(self, publication: str) -> list[Table]:
+        """What the publication holds, with its column lists and row filters."""
+        with plain():
+            rows = self._connection.execute(_TABLES, [publication]).fetchall()
+            return [self._table(row) for row in rows]
+
+    def _table(self, row: Any) -> Table:
+        relation, namespace, name, identity, published, row_filter, expected, _kind = row
+        columns = [
+            CatalogColumn(*found)
+            for found in self._connection.execute(_COLUMNS, [relation]).fetchall()
+        ]
+        if published is not None:
+            columns = [column for column in columns if column.name in published]
+        return Table(relation, namespace, name, identity, tuple(columns), row_filter, expected)
+
+    def primary_key(self, relation: int) -> set[str]:
+        """Names of the primary key's columns now; under FULL the stream does not tell them."""
+        with plain():
+            rows = self._connection.execute(_COLUMNS, [relation]).fetchall()
+        return {row[0] for row in rows if row[4]}

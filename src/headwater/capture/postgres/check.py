@@ -1,0 +1,192 @@
+"""The preflight: everything that capture needs from the server, each failure with what mends it.
+
+Called by `headwater capture check`, through the source. Reads only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError, Interrupted
+from headwater.capture.postgres.connection import connect, identifier, plain
+from headwater.capture.postgres.slot import read_slot, wanted_tables
+from headwater.capture.source import Finding
+
+OLDEST = 150_000
+CLOCK_S_MAX = 5.0
+
+_ROLE = (
+    "SELECT rolsuper OR rolreplication, rolname::text FROM pg_roles WHERE rolname = current_user"
+)
+_TABLE = """
+SELECT has_table_privilege(c.oid, 'SELECT'), c.relreplident::text,
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
+       pg_has_role(c.relowner, 'USAGE')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s
+"""
+
+
+def findings(config: CaptureConfig, slot: str, publication: str) -> list[Finding]:
+    """All that was looked at, in the order in which it should be mended."""
+    try:
+        connection = connect(config.url)
+    except (CaptureError, Interrupted) as error:
+        return [Finding("connection", False, str(error), error.hint or "start the server")]
+    try:
+        with plain():
+            return list(_look(connection, config, slot, publication))
+    finally:
+        connection.close()
+
+
+def _look(
+    connection: psycopg.Connection[Any], config: CaptureConfig, slot: str, publication: str
+) -> Iterator[Finding]:
+    yield _version(connection)
+    yield _wal_level(connection)
+    yield _primary(connection)
+    role_ok, role = _one(connection, _ROLE)
+    yield Finding(
+        "replication role",
+        bool(role_ok),
+        f"{role} may {'' if role_ok else 'not '}replicate",
+        None if role_ok else f"ALTER ROLE {identifier(role)} REPLICATION;",
+    )
+    yield _slots(connection, slot)
+    yield _senders(connection)
+    yield _kept(connection)
+    yield from _slot(connection, slot)
+    yield from _tables(connection, config, publication, role)
+    yield _clock(connection)
+
+
+def _one(connection: psycopg.Connection[Any], query: str, *values: object) -> Any:
+    return connection.execute(query.encode(), values).fetchone()
+
+
+def _setting(connection: psycopg.Connection[Any], name: str) -> str:
+    return str(_one(connection, "SELECT current_setting(%s)", name)[0])
+
+
+def _version(connection: psycopg.Connection[Any]) -> Finding:
+    version = connection.info.server_version
+    shown = f"PostgreSQL {version // 10_000}.{version % 10_000}"
+    ok = version >= OLDEST
+    return Finding("version", ok, shown, None if ok else "upgrade to PostgreSQL 15 or newer")
+
+
+def _wal_level(connection: psycopg.Connection[Any]) -> Finding:
+    level = _setting(connection, "wal_level")
+    ok = level == "logical"
+    mend = "ALTER SYSTEM SET wal_level = logical;  -- then restart the server"
+    return Finding("wal_level", ok, f"wal_level is {level}", None if ok else mend)
+
+
+def _primary(connection: psycopg.Connection[Any]) -> Finding:
+    standby = bool(_one(connection, "SELECT pg_is_in_recovery()")[0])
+    sentence = "the server is a standby" if standby else "the server is the primary"
+    return Finding(
+        "primary", not standby, sentence, "name the primary in `from`" if standby else None
+    )
+
+
+def _slots(connection: psycopg.Connection[Any], slot: str) -> Finding:
+    most = int(_setting(connection, "max_replication_slots"))
+    used, ours = _one(
+        connection,
+        "SELECT count(*), count(*) FILTER (WHERE slot_name = %s) FROM pg_replication_slots",
+        slot,
+    )
+    # Going on with a snapshot after a kill needs a second one for a while.
+    ok = bool(ours) or used + 2 <= most
+    mend = f"ALTER SYSTEM SET max_replication_slots = {most + 4};  -- then restart the server"
+    return Finding("replication slots", ok, f"{used} of {most} in use", None if ok else mend)
+
+
+def _senders(connection: psycopg.Connection[Any]) -> Finding:
+    most = int(_setting(connection, "max_wal_senders"))
+    used = int(_one(connection, "SELECT count(*) FROM pg_stat_replication")[0])
+    ok = used + 2 <= most
+    mend = f"ALTER SYSTEM SET max_wal_senders = {most + 4};  -- then restart the server"
+    return Finding("WAL senders", ok, f"{used} of {most} in use", None if ok else mend)
+
+
+def _kept(connection: psycopg.Connection[Any]) -> Finding:
+    most = _setting(connection, "max_slot_wal_keep_size")
+    if most == "-1":
+        sentence = (
+            "max_slot_wal_keep_size has no limit: a capture that is stopped for long fills the disk "
+            "(ALTER SYSTEM SET max_slot_wal_keep_size = '50GB' bounds it)"
+        )
+    else:
+        sentence = f"a slot keeps at most {most} of WAL"
+    return Finding("WAL kept", True, sentence)
+
+
+def _slot(connection: psycopg.Connection[Any], slot: str) -> Iterator[Finding]:
+    state = read_slot(connection, slot)
+    if state is None:
+        return
+    ok = state.wal_status != "lost" and state.plugin == "pgoutput"
+    sentence = f"{slot}: {state.plugin}, {state.wal_status}, {state.behind_bytes} bytes behind"
+    mend = f"SELECT pg_drop_replication_slot('{slot}');  -- then headwater capture run --resnapshot"
+    yield Finding("slot", ok, sentence, None if ok else mend)
+
+
+def _tables(
+    connection: psycopg.Connection[Any], config: CaptureConfig, publication: str, role: str
+) -> Iterator[Finding]:
+    exists = _one(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+    may = bool(_one(connection, "SELECT has_database_privilege(current_database(), 'CREATE')")[0])
+    try:
+        wanted = wanted_tables(connection, config)
+    except CaptureError as error:
+        yield Finding("tables", False, str(error), error.hint)
+        return
+    owned = True
+    for schema, name in wanted:
+        readable, identity, keyed, owner = _one(connection, _TABLE, schema, name)
+        owned = owned and owner
+        yield from _table(identifier(schema, name), readable, identity, keyed, role)
+    ok = bool(exists) or (may and owned)
+    listed = ", ".join(identifier(*place) for place in wanted)
+    sentence = f"{publication} {'exists' if exists else 'can be created' if ok else 'is missing'}"
+    mend = (
+        f"CREATE PUBLICATION {identifier(publication)} FOR TABLE {listed} "
+        "WITH (publish_via_partition_root = true);  -- as the tables' owner"
+    )
+    yield Finding("publication", ok, sentence, None if ok else mend)
+
+
+def _table(shown: str, readable: bool, identity: str, keyed: bool, role: str) -> Iterator[Finding]:
+    yield Finding(
+        f"read {shown}",
+        readable,
+        f"{role} may {'' if readable else 'not '}read {shown}",
+        None if readable else f"GRANT SELECT ON {shown} TO {identifier(role)};",
+    )
+    known = identity in ("f", "i") or (identity == "d" and keyed)
+    kinds = {"d": "primary key", "f": "full row", "i": "index", "n": "nothing"}
+    sentence = f"rows of {shown} are identified by: {kinds[identity] if known else 'nothing'}"
+    if not known:
+        sentence += "; the server will refuse its updates and deletes once it is published"
+    mend = f"ALTER TABLE {shown} REPLICA IDENTITY FULL;  -- or add a primary key"
+    yield Finding(f"identity of {shown}", known, sentence, None if known else mend)
+
+
+def _clock(connection: psycopg.Connection[Any]) -> Finding:
+    there = float(_one(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")[0])
+    apart = abs(there - time.time())
+    ok = apart <= CLOCK_S_MAX
+    return Finding(
+        "clock",
+        ok,
+        f"the clocks are {apart:.1f} s apart",
+        None if ok else "set both by NTP; lag in seconds is wrong until then",
+    )

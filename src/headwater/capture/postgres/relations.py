@@ -1,0 +1,189 @@
+"""Tables as the stream describes them: how to decode a row of this moment, and how to encode it.
+
+Called by `assembly` for each relation message, and by `snapshot` for each table. A new description
+replaces the old one from that message on, never earlier: rows are decoded with the schema of their
+moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater import __version__
+from headwater.capture.change import Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import Column, TableEncoder, dumps, quote
+from headwater.capture.postgres.catalog import Catalog, Table
+from headwater.capture.postgres.pgoutput import RelationColumn, RelationMessage
+from headwater.capture.postgres.types import Converter
+
+SOURCE_SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "fields": [
+        *(
+            {"type": "string", "optional": False, "field": f}
+            for f in ("version", "connector", "name")
+        ),
+        {"type": "int64", "optional": False, "field": "ts_ms"},
+        {"type": "string", "optional": True, "field": "snapshot"},
+        {"type": "string", "optional": False, "field": "db"},
+        {"type": "string", "optional": True, "field": "sequence"},
+        {"type": "int64", "optional": True, "field": "ts_us"},
+        {"type": "int64", "optional": True, "field": "ts_ns"},
+        *({"type": "string", "optional": False, "field": f} for f in ("schema", "table")),
+        *({"type": "int64", "optional": True, "field": f} for f in ("txId", "lsn", "xmin")),
+    ],
+    "optional": False,
+    "name": "io.debezium.connector.postgresql.Source",
+}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One table at one moment."""
+
+    relation: int
+    collection: str
+    columns: tuple[RelationColumn, ...]
+    converters: tuple[Converter, ...]
+    encoder: TableEncoder
+    source_head: str
+    """The source block up to what varies."""
+    digest: str
+
+    def source(self, snapshot: str, time_us: int, xid: int | None, lsn: int, before: int) -> str:
+        """The source block; `before`: where the last transaction before this one had ended."""
+        ts_ms = time_us // 1000
+        return (
+            f'{self.source_head},"snapshot":"{snapshot}","ts_ms":{ts_ms},"ts_us":{time_us},'
+            f'"ts_ns":{time_us}000,"txId":{"null" if xid is None else xid},"lsn":{lsn},'
+            f'"sequence":"[\\"{before}\\",\\"{lsn}\\"]","xmin":null}}'
+        )
+
+
+class Relations:
+    """The relations of one stream, by number."""
+
+    def __init__(self, config: CaptureConfig, database: str, catalog: Catalog) -> None:
+        self._config = config
+        self._database = database
+        self._catalog = catalog
+        self.by_number: dict[int, Relation] = {}
+        self.topics: dict[str, None] = {}
+        """Of every table that was met, in that order."""
+
+    def topic(self, namespace: str, name: str) -> str:
+        inner = name if namespace == "public" else f"{namespace}.{name}"
+        return f"{self._config.name}.{topic_part(inner)}"
+
+    def learn(self, message: RelationMessage) -> tuple[Relation | None, Relation]:
+        """Take a relation message; the relation as it was, where it is known, and as it is."""
+        before = self.by_number.get(message.relation)
+        if message.identity == "f":
+            # FULL marks every column; readers want the primary key.
+            names = self._catalog.primary_key(message.relation)
+        else:
+            names = {column.name for column in message.columns if column.in_identity}
+        known = {(c.name, c.type_id, c.modifier) for c in before.columns} if before else set()
+        if any((c.name, c.type_id, c.modifier) not in known for c in message.columns):
+            self._catalog.forget_types()
+        relation = self._make(
+            message.relation, message.namespace, message.name, message.columns, names
+        )
+        self.by_number[message.relation] = relation
+        return before, relation
+
+    def of_table(self, table: Table) -> Relation:
+        """The same from the catalogue, for a snapshot."""
+        not_null = {column.name for column in table.columns if column.not_null}
+        return self._make(
+            table.relation,
+            table.namespace,
+            table.name,
+            table.relation_columns(),
+            set(table.key()),
+            not_null,
+        )
+
+    def _make(
+        self,
+        number: int,
+        namespace: str,
+        name: str,
+        columns: Sequence[RelationColumn],
+        key: set[str],
+        not_null: set[str] | None = None,
+    ) -> Relation:
+        infos = [self._catalog.type_info(column.type_id) for column in columns]
+        # The stream does not say NOT NULL; only a key's columns surely have a value.
+        required = key | (not_null or set()) if self._config.schema else key
+        shown = [
+            Column(column.name, info.connect, column.name not in required)
+            for column, info in zip(columns, infos, strict=True)
+        ]
+        places = [place for place, column in enumerate(columns) if column.name in key]
+        topic = self.topic(namespace, name)
+        self.topics[topic] = None
+        encoder = TableEncoder(
+            topic,
+            shown,
+            places,
+            schema=SOURCE_SCHEMA if self._config.schema else None,
+            tombstones=self._config.tombstones,
+        )
+        head = (
+            f'{{"version":"{__version__}","connector":"postgresql","name":{quote(self._config.name)},'
+            f'"db":{quote(self._database)},"schema":{quote(namespace)},"table":{quote(name)}'
+        )
+        described = dumps([[c.name, c.type_id, c.modifier, c.name in key] for c in columns])
+        digest = hashlib.sha256(described.encode()).hexdigest()[:12]
+        return Relation(
+            number,
+            f"{namespace}.{name}",
+            tuple(columns),
+            tuple(info.convert for info in infos),
+            encoder,
+            head,
+            digest,
+        )
+
+
+def schema_record(
+    topic: str, before: Relation | None, now: Relation, source: str, *, first: bool
+) -> Record:
+    """A table's columns from this position on; with what changed, where that is known."""
+    changes = None
+    if before is not None:
+        old = {column.name: column for column in before.columns}
+        new = {column.name: column for column in now.columns}
+        changes = {
+            "added": [name for name in new if name not in old],
+            "dropped": [name for name in old if name not in new],
+            "retyped": [
+                name
+                for name in new
+                if name in old
+                and (old[name].type_id, old[name].modifier)
+                != (new[name].type_id, new[name].modifier)
+            ],
+        }
+    shown = [
+        {**column.field(), "type_id": described.type_id, "modifier": described.modifier}
+        for column, described in zip(now.encoder.columns, now.columns, strict=True)
+    ]
+    value = (
+        f'{{"table":{quote(now.collection)},"topic":{quote(now.encoder.topic)},'
+        f'"change":"{"CREATE" if first else "ALTER"}","columns":{dumps(shown)},'
+        f'"key":{dumps([now.encoder.columns[place].name for place in now.encoder.key_places])},'
+        f'"changes":{dumps(changes)},"source":{source},"ts_ms":{int(time.time() * 1000)}}}'
+    )
+    return (topic, dumps({"table": now.collection}).encode(), value.encode())
+
+
+def topic_part(name: str) -> str:
+    """A table's name as part of a topic's: what topics cannot have becomes an underscore."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

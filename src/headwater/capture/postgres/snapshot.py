@@ -1,0 +1,257 @@
+"""The tables as they were at one moment, in chunks by key, read side by side.
+
+Called by `source` for the first snapshot. Every reader takes up the snapshot that the slot's creation
+exported, so the rows are exactly those before the slot's first change. After a kill that snapshot is
+gone: `source` streams on to a second one, and the chunks that are left are read there.
+
+    progress in the position:  {"done": ["public.customers"], "table": "public.orders", "after": ["4711"]}
+
+A table without a key is read in one piece; if that was cut short, a truncate event comes before the rows
+are written again, so that a reader starts over as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any
+
+import psycopg
+
+from headwater.capture.change import Batch, Position, Progress, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.postgres import copied
+from headwater.capture.postgres.catalog import Table
+from headwater.capture.postgres.connection import connect, identifier, literal, plain
+from headwater.capture.postgres.relations import Relation, Relations, schema_record
+
+CHUNK_BYTES = 4 << 20
+CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
+Connection = psycopg.Connection[Any]
+
+
+class Snapshot:
+    """One exported snapshot, and what is still to be read in it."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        relations: Relations,
+        tables: list[Table],
+        position: Position,
+        name: str,
+    ) -> None:
+        """`position`: with the key `snapshot`; `name`: of the exported snapshot."""
+        self._config = config
+        self._relations = relations
+        self._tables = tables
+        self._position = position
+        self._time_us = time.time_ns() // 1000
+        self._rows = 0
+        self._workers = max(1, config.option("snapshot_workers", 2))
+        self._chunk_rows = config.option("chunk_rows", 0)
+        self._free: SimpleQueue[Connection] = SimpleQueue()
+        self._readers = [self._reader(name) for _ in range(self._workers + 1)]
+        self._planner = self._readers[-1]
+        for reader in self._readers[:-1]:
+            self._free.put(reader)
+        self.progress: Progress | None = None
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+
+    def batches(self) -> Iterator[Batch]:
+        """All that is left; each batch's position says what is left after it."""
+        for table in self._tables:
+            done = self._state["done"]
+            if table.collection in done:
+                continue
+            yield from self._table(table)
+            self._state = {"done": [*done, table.collection]}
+            yield Batch(self._position)
+
+    @property
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._position["snapshot"]
+        return state
+
+    @_state.setter
+    def _state(self, state: dict[str, Any]) -> None:
+        self._position = {**self._position, "snapshot": state}
+
+    def _table(self, table: Table) -> Iterator[Batch]:
+        relation = self._relations.of_table(table)
+        self._rows = self._state.get("rows", 0)
+        self._tell(table)
+        first = self._begin(table, relation)
+        key = table.key()
+        if not key:
+            yield Batch(self._position, first)
+            yield from self._whole(table, relation)
+            return
+        if first:
+            yield Batch(self._position, first)
+        yield from self._chunks(table, relation, key)
+
+    def _begin(self, table: Table, relation: Relation) -> list[Record]:
+        """Note that the table has been begun; its schema, and for a second beginning a truncate."""
+        records: list[Record] = []
+        source = self._source(relation)
+        begun = self._state.get("table") == table.collection
+        if begun and not table.key():
+            records.append(relation.encoder.truncated(source, self._rest()))
+        schemas = self._position.get("schemas", {})
+        if schemas.get(table.collection) != relation.digest:
+            topic = self._config.schema_topic
+            records.append(schema_record(topic, None, relation, source, first=True))
+            schemas = {**schemas, table.collection: relation.digest}
+            self._position = {**self._position, "schemas": schemas}
+        if not begun:
+            self._state = {"done": self._state["done"], "table": table.collection, "after": None}
+        return records
+
+    def _chunks(self, table: Table, relation: Relation, key: tuple[str, ...]) -> Iterator[Batch]:
+        """Chunks in the order of the key; the next ones are fetched while one is encoded."""
+        size = self._chunk_rows or chunk_rows(self._planner, table)
+        with ThreadPoolExecutor(self._workers) as pool:
+            ahead: deque[tuple[list[str] | None, Future[bytes]]] = deque()
+            after, over = self._state.get("after"), False
+            try:
+                while ahead or not over:
+                    while not over and len(ahead) <= self._workers:
+                        last = boundary(self._planner, table, key, after, size)
+                        chosen = chunk_query(table, key, after, last)
+                        ahead.append((last, pool.submit(self._fetch, chosen)))
+                        after, over = last, last is None
+                    last, fetched = ahead.popleft()
+                    with plain():
+                        data = fetched.result()
+                    yield self._chunk(table, relation, data, last)
+            finally:
+                for _, waiting in ahead:
+                    waiting.cancel()
+
+    def _chunk(
+        self, table: Table, relation: Relation, data: bytes, last: list[str] | None
+    ) -> Batch:
+        records = self._encode(relation, data)
+        self._rows += len(records)
+        self._tell(table)
+        if last is not None:
+            self._state = {**self._state, "after": last, "rows": self._rows}
+            return Batch(self._position, records, len(records))
+        # The last chunk and "done" go together: a position between them would read it again.
+        finished = {"done": [*self._state["done"], table.collection]}
+        self._position = {**self._position, "snapshot": finished}
+        return Batch(self._position, records, len(records))
+
+    def _whole(self, table: Table, relation: Relation) -> Iterator[Batch]:
+        query = chunk_query(table, (), None, None)
+        gathered: list[bytes] = []
+        size = 0
+        with plain(), self._planner.cursor() as cursor, cursor.copy(query) as copy:
+            for block in copy:
+                gathered.append(bytes(block))
+                size += len(block)
+                if size >= CHUNK_BYTES:
+                    yield self._piece(table, relation, b"".join(gathered))
+                    gathered, size = [], 0
+        yield self._piece(table, relation, b"".join(gathered))
+
+    def _piece(self, table: Table, relation: Relation, data: bytes) -> Batch:
+        records = self._encode(relation, data)
+        self._rows += len(records)
+        self._tell(table)
+        return Batch(self._position, records, len(records))
+
+    def _encode(self, relation: Relation, data: bytes) -> list[Record]:
+        source, rest = self._source(relation), self._rest()
+        created = relation.encoder.created
+        return [created(row, source, rest, "r") for row in copied.rows(data, relation.converters)]
+
+    def _source(self, relation: Relation) -> str:
+        lsn = self._position["lsn"]
+        return relation.source("true", self._time_us, None, lsn, lsn)
+
+    def _rest(self) -> str:
+        return f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+
+    def _fetch(self, query: str) -> bytes:
+        reader = self._free.get()
+        try:
+            return copy_out(reader, query)
+        finally:
+            self._free.put(reader)
+
+    def _reader(self, name: str) -> Connection:
+        reader = connect(self._config.url)
+        with plain():
+            reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            reader.execute(f"SET TRANSACTION SNAPSHOT {literal(name)}")
+        return reader
+
+    def _tell(self, table: Table) -> None:
+        done = len(self._state["done"])
+        self.progress = Progress(
+            table.collection, self._rows, table.rows_expected, done, len(self._tables)
+        )
+
+
+def copy_out(reader: Connection, query: str) -> bytes:
+    with reader.cursor() as cursor, cursor.copy(query) as copy:
+        return b"".join(copy)
+
+
+def chunk_rows(connection: Connection, table: Table) -> int:
+    """So many rows that a chunk has about CHUNK_BYTES."""
+    with plain():
+        row = connection.execute(
+            "SELECT pg_table_size(oid)::int8, greatest(reltuples, 0)::int8 FROM pg_class "
+            "WHERE oid = %s",
+            [table.relation],
+        ).fetchone()
+    size, rows = row or (0, 0)
+    if rows <= 0:
+        return 10_000
+    return int(min(CHUNK_ROWS_MAX, max(CHUNK_ROWS_MIN, CHUNK_BYTES * rows // max(size, 1))))
+
+
+def boundary(
+    connection: Connection, table: Table, key: tuple[str, ...], after: list[str] | None, rows: int
+) -> list[str] | None:
+    """The key of the last row of the next chunk; None: the rest is one chunk."""
+    shown = ", ".join(f"{identifier(name)}::text" for name in key)
+    order = ", ".join(identifier(name) for name in key)
+    query = (
+        f"SELECT {shown} FROM {table.quoted}{_where(table, key, after, None)} "
+        f"ORDER BY {order} OFFSET {rows - 1} LIMIT 1"
+    )
+    with plain():
+        row = connection.execute(query.encode()).fetchone()
+    return None if row is None else list(row)
+
+
+def chunk_query(
+    table: Table, key: tuple[str, ...], after: list[str] | None, last: list[str] | None
+) -> str:
+    """COPY of the rows behind `after` up to `last`, in the order of the key."""
+    columns = ", ".join(identifier(column.name) for column in table.columns)
+    order = f" ORDER BY {', '.join(identifier(name) for name in key)}" if key else ""
+    where = _where(table, key, after, last)
+    return f"COPY (SELECT {columns} FROM {table.quoted}{where}{order}) TO STDOUT"
+
+
+def _where(
+    table: Table, key: tuple[str, ...], after: list[str] | None, last: list[str] | None
+) -> str:
+    conditions = [f"({table.row_filter})"] if table.row_filter else []
+    names = f"({', '.join(identifier(name) for name in key)})"
+    if after is not None:
+        conditions.append(f"{names} > ({', '.join(literal(value) for value in after)})")
+    if last is not None:
+        conditions.append(f"{names} <= ({', '.join(literal(value) for value in last)})")
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -1,0 +1,182 @@
+"""PostgreSQL as a source of changes: wires slot, snapshot and stream together.
+
+Opened by `headwater.capture.postgres.open_source`, used by the runner. A position:
+
+    {"system": the cluster's id, "lsn": everything committed before it is in the log,
+     "skip": and so many events of the transaction after it, "schemas": {table: digest},
+     "snapshot": {…while the first snapshot goes on…}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Interrupted
+from headwater.capture.postgres import check, slot
+from headwater.capture.postgres.assembly import Assembly
+from headwater.capture.postgres.catalog import Catalog
+from headwater.capture.postgres.connection import connect, plain
+from headwater.capture.postgres.relations import Relations
+from headwater.capture.postgres.replication import Replication
+from headwater.capture.postgres.snapshot import Snapshot
+from headwater.capture.postgres.stream import Stream
+from headwater.capture.source import Finding
+
+OPTIONS = {"slot", "publication", "streaming", "chunk_rows", "snapshot_workers"}
+
+
+class PostgresSource:
+    """One capture's side towards the database."""
+
+    def __init__(self, config: CaptureConfig) -> None:
+        config.refuse_unknown(OPTIONS)
+        self._config = config
+        self._slot, self._publication = slot.names(config)
+        self._connection: psycopg.Connection[Any] | None = None
+        self._replication: Replication | None = None
+        self._snapshot: Snapshot | None = None
+        self._known: Relations | None = None
+
+    # ── the contract ───────────────────────────────────────────────────────────────────────────
+
+    def check(self) -> list[Finding]:
+        return check.findings(self._config, self._slot, self._publication)
+
+    def topics(self) -> list[str]:
+        config = self._config
+        relations = self._relations()
+        if not relations.topics:
+            slot.ensure_publication(self._database(), config, self._publication)
+            for table in Catalog(self._database()).tables(self._publication):
+                relations.topics[relations.topic(table.namespace, table.name)] = None
+            own = (config.transaction_topic, config.schema_topic, f"{config.name}.message")
+            relations.topics.update(dict.fromkeys(own))
+        return list(relations.topics)
+
+    def snapshot(self, position: Position | None) -> Iterator[Batch]:
+        exporter = Replication(self._config.url)
+        try:
+            if position is None:
+                lsn, name = self._new_slot(exporter)
+                position = {
+                    "system": self._system(),
+                    "lsn": lsn,
+                    "snapshot": {"done": []},
+                    "schemas": {},
+                }
+                yield Batch(position)
+            else:
+                self._check_continuity(position)
+                lsn, name = slot.create_slot(exporter, f"{self._slot}_resume", temporary=True)
+                # What was read before must not be older than what is read now: first everything
+                # that was committed until then.
+                for batch in self._stream(position, until=lsn):
+                    position = batch.position
+                    yield batch
+                self._stop_streaming()
+                position = {**position, "lsn": lsn}
+            yield from self._read_tables(position, name)
+        finally:
+            exporter.close()
+
+    def stream(self, position: Position) -> Iterator[Batch]:
+        self._check_continuity(position)
+        yield from self._stream(position)
+
+    def acknowledge(self, position: Position) -> None:
+        if self._replication is not None:
+            self._replication.flushed = position["lsn"]
+            self._replication.tell()
+
+    def lag(self) -> Lag:
+        state = slot.read_slot(self._database(), self._slot)
+        if state is None:
+            return Lag(detail=f"there is no slot {self._slot}")
+        kept = f"the server keeps {state.kept_bytes} bytes of WAL for it ({state.wal_status})"
+        return Lag(bytes=state.behind_bytes, detail=kept)
+
+    def progress(self) -> Progress | None:
+        return self._snapshot.progress if self._snapshot is not None else None
+
+    def close(self) -> None:
+        self._stop_streaming()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self._known = None
+
+    # ── its parts ──────────────────────────────────────────────────────────────────────────────
+
+    def _database(self) -> psycopg.Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._config.url)
+        return self._connection
+
+    def _relations(self) -> Relations:
+        if self._known is None:
+            database = self._database()
+            self._known = Relations(self._config, database.info.dbname, Catalog(database))
+        return self._known
+
+    def _system(self) -> str:
+        with plain():
+            row = (
+                self._database()
+                .execute("SELECT system_identifier::text FROM pg_control_system()")
+                .fetchone()
+            )
+        assert row is not None
+        return str(row[0])
+
+    def _new_slot(self, exporter: Replication) -> tuple[int, str]:
+        database = self._database()
+        slot.ensure_publication(database, self._config, self._publication)
+        state = slot.read_slot(database, self._slot)
+        if state is not None:
+            # Left by a run that died before its first position was stored: nothing was captured.
+            slot.usable(state, self._slot, database.info.dbname)
+            if state.active:
+                raise Interrupted(f"the slot {self._slot} is still in use")
+            with plain():
+                database.execute("SELECT pg_drop_replication_slot(%s)", [self._slot])
+        return slot.create_slot(exporter, self._slot)
+
+    def _check_continuity(self, position: Position) -> None:
+        state = slot.read_slot(self._database(), self._slot)
+        slot.check_continuity(state, self._slot, position, self._system())
+
+    def _read_tables(self, position: Position, name: str) -> Iterator[Batch]:
+        tables = Catalog(self._database()).tables(self._publication)
+        self._snapshot = Snapshot(self._config, self._relations(), tables, position, name)
+        try:
+            for batch in self._snapshot.batches():
+                position = batch.position
+                yield batch
+        finally:
+            self._snapshot.close()
+            self._snapshot = None
+        yield Batch({k: v for k, v in position.items() if k != "snapshot"})
+
+    def _stream(self, position: Position, until: int | None = None) -> Iterator[Batch]:
+        replication = self._replication = Replication(self._config.url)
+        options = {
+            "proto_version": "2",
+            "publication_names": self._publication,
+            "messages": "true",
+            "streaming": "on" if self._config.option("streaming", True) else "off",
+        }
+        replication.start(self._slot, position["lsn"], options)
+        assembly = Assembly(self._config, self._relations(), position)
+        yield from Stream(replication, assembly, until).batches()
+
+    def _stop_streaming(self) -> None:
+        if self._replication is not None:
+            self._replication.close()
+            self._replication = None

@@ -1,0 +1,134 @@
+"""The loop over the server's messages: batches out, keep-alives answered.
+
+Called by `source`. A batch is handed over when it has enough bytes, or when nothing more is here: while
+the log makes one durable, the next gathers in the socket, so batches grow with the load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct, error
+
+from headwater.capture.change import Batch
+from headwater.capture.postgres import pgoutput
+from headwater.capture.postgres.assembly import MESSAGE, Assembly
+from headwater.capture.postgres.pgoutput import Malformed
+from headwater.capture.postgres.replication import (
+    DATA,
+    DATA_HEADER,
+    KEEPALIVE,
+    KEEPALIVE_BODY,
+    Replication,
+)
+from headwater.capture.postgres.streamed import Streamed
+from headwater.capture.source import IDLE_S
+
+_XID = Struct(">I").unpack_from
+BEGIN, COMMIT, ORIGIN = 0x42, 0x43, 0x4F
+STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT = 0x53, 0x45, 0x63, 0x41
+_MESSAGE_AT = DATA_HEADER.size
+
+
+class Stream:
+    """One run of the stream, from a position on."""
+
+    def __init__(
+        self, replication: Replication, assembly: Assembly, until: int | None = None
+    ) -> None:
+        """`until`: leave when all that was committed before this lsn has been handed over."""
+        self._replication = replication
+        self._assembly = assembly
+        self._streamed = Streamed()
+        self._until = until
+        self._over = False
+
+    def batches(self) -> Iterator[Batch]:
+        replication, assembly = self._replication, self._assembly
+        try:
+            while not self._over:
+                data = replication.next()
+                if data is None:
+                    if assembly.waiting and not assembly.open:
+                        yield assembly.take()
+                    elif not replication.wait(IDLE_S):
+                        yield Batch(assembly.handed) if assembly.open else assembly.take()
+                elif data[0] == DATA:
+                    yield from self._data(data)
+                elif data[0] == KEEPALIVE:
+                    self._keepalive(data)
+                else:
+                    raise Malformed(f"a message {data[:1]!r} in the stream")
+            if assembly.waiting:
+                yield assembly.take()
+        finally:
+            self._streamed.close()
+
+    def _keepalive(self, data: bytes) -> None:
+        end, _time, wanted = KEEPALIVE_BODY.unpack(data)
+        if not self._assembly.open:
+            self._assembly.idle_at(end)
+            self._over = self._until is not None and end >= self._until
+        if wanted:
+            self._replication.tell()
+
+    def _data(self, data: bytes) -> Iterator[Batch]:
+        try:
+            lsn = DATA_HEADER.unpack_from(data)[0]
+            kind = data[_MESSAGE_AT]
+            at = _MESSAGE_AT + 1
+            if self._streamed.current is not None and kind != STREAM_STOP:
+                self._hold(kind, lsn, data, at)
+            elif kind == STREAM_COMMIT:
+                yield from self._streamed_commit(data, at)
+            elif kind == BEGIN:
+                begun = pgoutput.begin(data, at)
+                if self._past(begun.final_lsn):
+                    return
+                self._assembly.begin(*begun)
+            else:
+                self._plain(kind, lsn, data, at)
+        except (error, IndexError) as problem:
+            raise Malformed(f"a message that ends too early: {problem}") from None
+        if self._assembly.due:
+            yield self._assembly.take()
+
+    def _plain(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+        if kind == COMMIT:
+            self._assembly.commit(pgoutput.commit(data, at).end_lsn)
+        elif kind == STREAM_START:
+            self._streamed.start(_XID(data, at)[0])
+        elif kind == STREAM_STOP:
+            self._streamed.stop()
+        elif kind == STREAM_ABORT:
+            self._streamed.abort(_XID(data, at)[0], _XID(data, at + 4)[0])
+        elif kind == MESSAGE and not self._assembly.open:
+            self._assembly.message(pgoutput.message(data, at))
+        elif kind != ORIGIN or self._assembly.open:
+            self._assembly.change(kind, lsn, data, at)
+
+    def _hold(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+        """A change of an unfinished transaction; its xid stands between kind and body."""
+        spool = self._streamed.current
+        assert spool is not None
+        spool.add(_XID(data, at)[0], lsn, bytes((kind,)) + data[at + 4 :])
+
+    def _streamed_commit(self, data: bytes, at: int) -> Iterator[Batch]:
+        xid = _XID(data, at)[0]
+        ended = pgoutput.commit(data, at + 4)
+        if self._past(ended.commit_lsn):
+            return
+        assembly = self._assembly
+        spool = self._streamed.pop(xid)
+        try:
+            assembly.begin(ended.commit_lsn, ended.time_us, xid)
+            for lsn, message in spool.replay():
+                assembly.change(message[0], lsn, message, 1)
+                if assembly.due:
+                    yield assembly.take()
+            assembly.commit(ended.end_lsn)
+        finally:
+            spool.close()
+
+    def _past(self, commit_lsn: int) -> bool:
+        self._over = self._until is not None and commit_lsn >= self._until
+        return self._over
