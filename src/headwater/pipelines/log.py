@@ -80,16 +80,24 @@ class Log:
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Where each partition ends now."""
         wanted = {TopicPartition(*place): OffsetSpec.latest() for place in partitions}
-        if not wanted:
-            return {}
-        with _plain():
-            # As queries read: a transaction that is still open is not yet there for them.
-            found = self._admin.list_offsets(
-                wanted,
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=TIMEOUT_S,
-            )
-            return {(p.topic, p.partition): f.result().offset for p, f in found.items()}
+        deadline = time.monotonic() + TIMEOUT_S
+        while wanted:
+            try:
+                return self._ends(wanted)
+            except KafkaException as error:
+                # A topic that was just made has no leader for a moment.
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise _plain_error(error) from None
+                time.sleep(0.1)
+        return {}
+
+    def _ends(self, wanted: Mapping[TopicPartition, Any]) -> dict[Partition, int]:
+        # As queries read: a transaction that is still open is not yet there for them.
+        level = IsolationLevel.READ_COMMITTED
+        found = self._admin.list_offsets(
+            dict(wanted), isolation_level=level, request_timeout=TIMEOUT_S
+        )
+        return {(p.topic, p.partition): f.result().offset for p, f in found.items()}
 
     def oldest_unread_ms(self, position: Mapping[Partition, int]) -> int | None:
         """The timestamp of the oldest record at or after the position; None if none came in time."""
@@ -155,5 +163,9 @@ def _plain() -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        said = error.args[0]
-        raise LogUnreachable(f"{said.str().rstrip('.')} ({said.name()})") from None
+        raise _plain_error(error) from None
+
+
+def _plain_error(error: KafkaException) -> LogUnreachable:
+    said = error.args[0]
+    return LogUnreachable(f"{said.str().rstrip('.')} ({said.name()})")

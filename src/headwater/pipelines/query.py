@@ -27,6 +27,8 @@ from headwater.pipelines.log import Log, LogUnreachable
 
 RECORD_EVERY_S, HEARTBEAT_S = 1.0, 10.0
 STOP_PATIENCE_S = 20.0
+TRIES_ONCE = 3
+"""With --once there is an end to it: whoever waits for the result must hear."""
 REAL_TIME_BATCH = "5 seconds"
 
 
@@ -164,13 +166,12 @@ class Query:
             sentence = f"the view {self.view.name!r} cannot run at real-time speed: {reason}"
             self._refuse(NotRealTime(sentence, hint=hint))
             return
-        self.failed = True
-        if self._around.once:
-            self.state = State.REFUSED
+        self._backoff = self._backoff.failed(ran_s)
+        if self._around.once and self._backoff.failures >= TRIES_ONCE:
+            self.state, self.failed = State.REFUSED, True
             self._event("failed", reason=brief(error))
             self._around.say(f"{self.view.name}: failed: {brief(error)}")
             return
-        self._backoff = self._backoff.failed(ran_s)
         self._due = self._around.monotonic() + self._backoff.wait_s
         self.state = State.WAITING
         self._event("failed", reason=brief(error), retry_s=self._backoff.wait_s)

@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater.testing
-from headwater.pipelines.declared import DECLARED
+from headwater.pipelines.connector import Connector, connector_for
+from headwater.pipelines.declared import DECLARED, REAL_TIME
+from headwater.pipelines.loading import Source
 from headwater.pipelines.session import session
 from tests.spark.run.desk import Desk
 
@@ -22,8 +24,14 @@ def bootstrap() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    found = session("local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+def connector() -> Connector:
+    return connector_for([Source(Path(), Path(), REAL_TIME)], None)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[SparkSession]:
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    found = session("local[2]", jars=connector.jars, log_file=log)
     yield found
     found.stop()
 
@@ -48,3 +56,10 @@ def topic(desk: Desk, new_name: Callable[[], str]) -> str:
     name = new_name()
     desk.log.ensure_topic(name, {}, partitions=2)
     return name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark on a loaded machine takes its time; a test that waits says for what."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None and "spark/run" in str(item.path):
+            item.add_marker(pytest.mark.timeout(400))

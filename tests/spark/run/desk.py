@@ -50,7 +50,7 @@ class Desk:
         self.queries = prepare(views, around, self.log.topics())
         return self.queries
 
-    def step_until(self, done: Callable[[], object], what: str, timeout_s: float = 90.0) -> None:
+    def step_until(self, done: Callable[[], object], what: str, timeout_s: float = 180.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not done():
             for query in self.queries:

@@ -40,7 +40,7 @@ class RunProcess:
     def output(self) -> str:
         return self._output.read_text(errors="replace")
 
-    def wait_until(self, done: Callable[[], object], what: str, timeout_s: float = 100.0) -> None:
+    def wait_until(self, done: Callable[[], object], what: str, timeout_s: float = 240.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not done():
             assert self.process.poll() is None, f"it ended, waiting for {what}: {self.output}"

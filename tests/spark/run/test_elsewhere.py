@@ -76,7 +76,7 @@ def check(desk: Desk) -> list[dict[str, int]]:
     return rows
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_cluster_of_two_workers_runs_them_from_apache_kafka_into_apache_kafka(
     pipelines: str, kafka: str, tmp_path: Path
 ):
@@ -93,14 +93,14 @@ def test_a_cluster_of_two_workers_runs_them_from_apache_kafka_into_apache_kafka(
     with servers.standalone(tmp_path, workers=2) as master:
         words += ["--bootstrap", kafka, "--master", master, "--once"]
         with RunProcess(tmp_path, pipelines, *words) as run:
-            assert run.process.wait(200) == 0, run.output
+            assert run.process.wait(400) == 0, run.output
     rows = check(desk)
     assert len({row["process"] for row in rows}) == 2
     for number in range(2):
         assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr"))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_spark_connect_server_runs_them(pipelines: str, tmp_path: Path):
     if importlib.util.find_spec("grpc") is None:
         skip_or_fail("Spark Connect cannot run here: pip install 'headwater[connect]'")
@@ -110,6 +110,6 @@ def test_a_spark_connect_server_runs_them(pipelines: str, tmp_path: Path):
             words = ["--bootstrap", broker.bootstrap, "--remote", remote, "--once"]
             words += ["--checkpoints", str(tmp_path / "there")]
             with RunProcess(tmp_path, pipelines, *words) as run:
-                assert run.process.wait(200) == 0, run.output
+                assert run.process.wait(400) == 0, run.output
         check(desk)
         assert (tmp_path / "there" / "sums" / "headwater.json").is_dir()  # written by Spark

@@ -21,7 +21,7 @@ from helpers import shout
 
 @hw.view("loud", key="id")
 def loud():
-    orders = hw.stream("orders", schema="id STRING, n INT", options={"maxOffsetsPerTrigger": "40"})
+    orders = hw.stream("orders", schema="id STRING, n INT", options={"maxOffsetsPerTrigger": "100"})
     return orders.select("id", "n", shout("id").alias("loud"))
 
 @hw.view("sums", key="id")
@@ -60,7 +60,7 @@ def send(desk: Desk, numbers: range) -> None:
     desk.send("orders", [(f"k{n % 7}", json.dumps({"id": f"k{n % 7}", "n": n})) for n in numbers])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_killed_and_started_again_every_record_is_there_once_and_sigterm_stops_in_order(
     desk: Desk, tmp_path: Path
 ):
@@ -74,7 +74,7 @@ def test_killed_and_started_again_every_record_is_there_once_and_sigterm_stops_i
 
     with RunProcess(tmp_path, *words, env=without_java(tmp_path)) as run:
         run.wait_until(lambda: "sums: running" in run.output, "both views")
-        run.wait_until(lambda: desk.committed("headwater-loud", "orders") >= 40, "a batch")
+        run.wait_until(lambda: desk.committed("headwater-loud", "orders") >= 100, "a batch")
         run.kill()
     assert "jdk.incubator.vector" not in run.output  # what the machine's own Java would say
     assert (tmp_path / "cache" / "headwater" / "java" / "bin" / "java").exists()
