@@ -1,0 +1,118 @@
+"""The outbox: rows of one table are events for the topics that they name, not changes of that table.
+
+Sources call a `Router` for each row inserted into the table of `outbox = "…"`; an application thereby
+publishes in the transaction in which it changes its data. Columns as in Debezium's outbox event router:
+
+    id             header `id`: lets a consumer recognise an event that was sent twice
+    aggregatetype  topic outbox.event.<aggregatetype>
+    aggregateid    the record's key
+    type           header `eventType`
+    payload        the record's value, as it is; null: a tombstone
+    headers        optional: a JSON object, each member a header
+    topic          optional: where not null, the topic, instead of aggregatetype
+    partition      optional: where not null, the partition, instead of the key's
+
+Further columns are refused at the start, so that nothing an application says is dropped. A row that is
+no event (no such topic name, headers that are no JSON object) and an update of a row go to the topic
+NAME.outbox.dead-letters with the reason; deletes are tidying up, and pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwater.capture.change import BY_KEY, FullRecord, Headers
+from headwater.capture.errors import Misconfigured
+
+PREFIX = "outbox.event."
+REQUIRED = ("id", "aggregatetype", "aggregateid", "type", "payload")
+OPTIONAL = ("headers", "topic", "partition")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class Router:
+    """One outbox table of one capture."""
+
+    def __init__(self, capture: str, table: str, columns: Sequence[str]) -> None:
+        names = [column.lower() for column in columns]
+        missing = [name for name in REQUIRED if name not in names]
+        if missing:
+            raise Misconfigured(
+                f"outbox {table} has no column {', '.join(missing)}",
+                hint=f"an outbox has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}",
+            )
+        unknown = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
+        if unknown:
+            raise Misconfigured(
+                f"outbox {table} has a column {unknown[0]!r} that no event has a place for",
+                hint=f"put it into the payload or into headers; known: {', '.join(OPTIONAL)}",
+            )
+        self._table = table
+        self._names = names
+        self.dead_letters = f"{capture}.outbox.dead-letters"
+
+    def inserted(self, values: Sequence[Any]) -> FullRecord:
+        """The event of a new row (values in the order of the columns: text, bytes, numbers, None)."""
+        row = dict(zip(self._names, values, strict=True))
+        try:
+            return self._event(row)
+        except ValueError as error:
+            return self._dead(row, str(error))
+
+    def updated(self, values: Sequence[Any]) -> FullRecord:
+        """An event was sent and cannot be changed; what somebody tried is kept."""
+        row = dict(zip(self._names, values, strict=True))
+        return self._dead(row, "the row was updated; an event is inserted once")
+
+    def _event(self, row: Mapping[str, Any]) -> FullRecord:
+        headers: Headers = [("id", _data(row["id"])), ("eventType", _data(row["type"]))]
+        partition = row.get("partition")
+        return (
+            _topic(row),
+            _data(row["aggregateid"]),
+            _data(row["payload"]),
+            headers + _given(row.get("headers")),
+            BY_KEY if partition is None else int(partition),
+        )
+
+    def _dead(self, row: Mapping[str, Any], reason: str) -> FullRecord:
+        headers: Headers = [
+            ("__dlq.errors.topic", self._table.encode()),
+            ("__dlq.errors.message", reason.encode()),
+        ]
+        shown = {
+            name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()
+        }
+        return self.dead_letters, _data(row["aggregateid"]), _data(shown), headers, BY_KEY
+
+
+def _topic(row: Mapping[str, Any]) -> str:
+    topic = row.get("topic")
+    if topic is None:
+        topic = f"{PREFIX}{row['aggregatetype']}" if row["aggregatetype"] else ""
+    topic = topic.decode() if isinstance(topic, bytes) else str(topic)
+    if not _TOPIC.fullmatch(topic):
+        raise ValueError(f"{topic!r} is no topic: up to 249 letters, digits and . _ -")
+    return topic
+
+
+def _given(text: Any) -> Headers:
+    if text is None:
+        return []
+    try:
+        members = json.loads(text) if isinstance(text, (str, bytes)) else text
+        return [(str(name), _data(value)) for name, value in members.items()]
+    except (ValueError, AttributeError):
+        raise ValueError('headers are no JSON object, such as {"name": "value"}') from None
+
+
+def _data(value: Any) -> bytes | None:
+    """A value as the bytes of a record: text and bytes as they are, anything else as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

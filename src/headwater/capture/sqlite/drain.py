@@ -1,0 +1,265 @@
+"""From the change table to batches: each look reads, in one moment of the database, what is new.
+
+Driven by `source`. A look sees whole transactions only, since changes are committed with the data. Then,
+in the same moment, it may read the next chunk of a table (first snapshot, a table made anew, a request):
+all changes up to this moment have been told before the chunk, and the chunk shows the rows as they are
+at this moment, so there is neither a gap nor an overlap, no lock, and nothing to be sorted out later.
+
+    look:   … changes 41–57 ‖ rows of orders behind key 2000, as of change 57 │ changes 58–60 ‖ rows …
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from dataclasses import dataclass, field
+
+from headwater.capture.change import BATCH_BYTES, Batch, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import transaction_record
+from headwater.capture.outbox import Router
+from headwater.capture.sqlite import state
+from headwater.capture.sqlite.changes import Event, Resolver
+from headwater.capture.sqlite.chunk import read_chunk
+from headwater.capture.sqlite.connection import reading
+from headwater.capture.sqlite.encode import ShapeEncoder, moment_ms, schema_record
+from headwater.capture.sqlite.place import Commit, Pending, Place
+from headwater.capture.sqlite.shape import Shape
+from headwater.capture.sqlite.triggers import CHANGES
+
+FETCH_ROWS = 64
+"""So many rows are taken from SQLite at once; a batch overshoots its size by no more."""
+
+
+class SchemaMoved(Exception):
+    """Tables changed since the triggers were last made: reconcile, then look again."""
+
+
+@dataclass
+class _Filling:
+    """A batch under way."""
+
+    now_ms: int
+    records: list[Record] = field(default_factory=list)
+    bytes: int = 0
+    rows: int = 0
+
+    def add(self, records: list[Record] | tuple[Record, ...], rows: int = 1) -> None:
+        self.records += records
+        self.rows += rows
+        for record in records:
+            self.bytes += len(record[1] or b"") + len(record[2] or b"") + 32
+
+
+class Drain:
+    """One capture of one database, from a place on."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, config: CaptureConfig, database: str
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._database = database
+        self._shapes: dict[int, Shape] = {}
+        self._encoders: dict[int, ShapeEncoder | Router] = {}
+        self._resolver = Resolver(self._shape)
+        self.topics: set[str] = set()
+        self.version = 0
+        self.verified = 0
+        self.chunk_rows = 0
+        self.place = Place("", 0, 0.0)
+
+    def go_on(self, place: Place) -> None:
+        """Begin at this place; in the middle of a commit, take up the notes that were open."""
+        self.place = place
+        self._resolver.settle()
+        if place.held:
+            marks = ", ".join("?" for _ in place.held)
+            self._resolver.resolve(
+                self._connection.execute(
+                    f"SELECT * FROM {CHANGES} WHERE seq IN ({marks}) ORDER BY seq", place.held
+                )
+            )
+
+    def forget_shapes(self) -> None:
+        """After a reconcile."""
+        self._shapes.clear()
+        self._encoders.clear()
+
+    def look(self) -> Batch:
+        """What is new since the last look, at most about BATCH_BYTES of it."""
+        filling = _Filling(time.time_ns() // 1_000_000)
+        with reading(self._connection):
+            if state.schema_version(self._connection) != self.version:
+                raise SchemaMoved
+            last = state.last_seq(self._connection)
+            self.verified = last
+            if last > self.place.seq:
+                self._changes(filling, last)
+            if self.place.seq == last and self.place.pending:
+                self._chunk(filling)
+        return Batch(self.place.to_position(), filling.records, filling.rows)
+
+    def describe(self) -> list[Record]:
+        """The schema of each captured table now, for the schema topic: before the first snapshot."""
+        records = []
+        moment = Event("s", 0, self.place.seq, self.place.at, None, None)
+        for sid, shape in state.active_shapes(self._connection).items():
+            self._encoder(sid)
+            event = moment._replace(sid=sid, after=("CREATE", shape.sql, "{}"))
+            records.append(self._schema_record(event))
+        return records
+
+    def _changes(self, filling: _Filling, last: int) -> None:
+        place = self.place
+        if place.commit is None:
+            place.commit = Commit(str(last), last)
+        commit = place.commit
+        cursor = self._connection.execute(
+            f"SELECT * FROM {CHANGES} WHERE seq > ? AND seq <= ? ORDER BY seq",
+            (place.seq, commit.until),
+        )
+        while filling.bytes < BATCH_BYTES and (rows := cursor.fetchmany(FETCH_ROWS)):
+            for event in self._resolver.resolve(rows):
+                self._tell(event, commit, filling)
+            place.seq, place.at = rows[-1][0], rows[-1][1]
+        cursor.close()
+        if place.seq < commit.until:
+            place.held = self._resolver.held()
+            return
+        if commit.begun:
+            filling.add(
+                [self._boundary("END", commit.identity, moment_ms(place.at), commit.counts)], 0
+            )
+        self._resolver.settle()
+        place.commit, place.held = None, []
+
+    def _tell(self, event: Event, commit: Commit, filling: _Filling) -> None:
+        if event.op in ("s", "b", "t"):
+            self._note(event, filling)
+            return
+        shape = self._shape(event.sid)
+        pending = self.place.pending.get(shape.table)
+        if pending is not None:
+            narrowed = pending.narrowed(event, shape)
+            if narrowed is None:
+                return
+            event = narrowed
+        encoder = self._encoder(event.sid)
+        if isinstance(encoder, Router):
+            self._route(encoder, event, shape, filling)
+            return
+        rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+        if self._config.transactions:
+            rest = self._order(event, commit, encoder.topic, filling)
+        filling.add(list(encoder.records(event, rest, transaction=commit.identity)))
+
+    def _order(self, event: Event, commit: Commit, topic: str, filling: _Filling) -> str:
+        if not commit.begun:
+            commit.begun = True
+            filling.add([self._boundary("BEGIN", commit.identity, moment_ms(event.at))], 0)
+        commit.orders += 1
+        count = commit.counts[topic] = commit.counts.get(topic, 0) + 1
+        return (
+            f',"ts_ms":{filling.now_ms},"transaction":{{"id":"{commit.identity}",'
+            f'"total_order":{commit.orders},"data_collection_order":{count}}}'
+        )
+
+    def _note(self, event: Event, filling: _Filling) -> None:
+        """What reconcile left among the changes."""
+        shape, encoder = self._shape(event.sid), self._encoder(event.sid)
+        assert event.after is not None
+        if event.op == "b":
+            self.place.pending[shape.table] = Pending(fresh=bool(event.after[0]))
+        elif event.op == "s":
+            if event.after[0] in ("DROP", "LEAVE"):
+                self.place.pending.pop(shape.table, None)
+            filling.add([self._schema_record(event)], 0)
+        elif isinstance(encoder, ShapeEncoder):
+            rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+            filling.add(list(encoder.records(event, rest)))
+
+    def _chunk(self, filling: _Filling) -> None:
+        """The next rows of the first table that is not read to its end."""
+        place = self.place
+        active = {s.table: sid for sid, s in state.active_shapes(self._connection).items()}
+        table, pending = next(iter(place.pending.items()))
+        sid = active.get(table)
+        if sid is None:  # its end is among the changes to come
+            del place.pending[table]
+            return
+        shape, encoder = self._shape(sid), self._encoder(sid)
+        at = self._connection.execute("SELECT julianday('now')").fetchone()[0]
+        label = "true" if place.first else "incremental"
+        rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+        ended = True
+        for values in read_chunk(self._connection, shape, pending.key):
+            event = Event("r", sid, place.seq, at, None, values)
+            if isinstance(encoder, Router):
+                self._route(encoder, event, shape, filling)
+            else:
+                filling.add(list(encoder.records(event, rest, snapshot=label)))
+            pending.key = tuple(values[one] for one in shape.order)
+            self.chunk_rows += 1
+            if filling.bytes >= BATCH_BYTES:
+                ended = False
+                break
+        if ended:
+            del place.pending[table]
+
+    def _route(self, router: Router, event: Event, shape: Shape, filling: _Filling) -> None:
+        if event.after is None:
+            return
+        route = router.updated if event.op == "u" else router.inserted
+        record = route(event.after[shape.shown])
+        self.topics.add(record[0])
+        filling.add([record])
+
+    def _boundary(
+        self, status: str, identity: str, ts_ms: int, counts: dict[str, int] | None = None
+    ) -> Record:
+        return transaction_record(self._config.transaction_topic, status, identity, ts_ms, counts)
+
+    def _schema_record(self, event: Event) -> Record:
+        return schema_record(
+            self._config.schema_topic,
+            self._config.name,
+            self._database,
+            event,
+            self._shape(event.sid),
+        )
+
+    def _shape(self, sid: int) -> Shape:
+        shape = self._shapes.get(sid)
+        if shape is None:
+            shape = self._shapes[sid] = state.shape_of(self._connection, sid)
+        return shape
+
+    def _encoder(self, sid: int) -> ShapeEncoder | Router:
+        encoder = self._encoders.get(sid)
+        if encoder is None:
+            encoder = self._encoders[sid] = self._make_encoder(self._shape(sid))
+        return encoder
+
+    def _make_encoder(self, shape: Shape) -> ShapeEncoder | Router:
+        config = self._config
+        if config.outbox is not None and shape.table.lower() == config.outbox.lower():
+            router = Router(config.name, shape.table, shape.names[shape.shown])
+            self.topics.add(router.dead_letters)
+            return router
+        topic = topic_of(config.name, shape.table)
+        self.topics.add(topic)
+        return ShapeEncoder(
+            shape,
+            config.name,
+            topic,
+            self._database,
+            schema=config.schema,
+            tombstones=config.tombstones,
+        )
+
+
+def topic_of(capture: str, table: str) -> str:
+    """NAME.table; what a topic's name cannot have becomes _."""
+    legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in table)
+    return f"{capture}.{legal}"

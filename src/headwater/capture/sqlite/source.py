@@ -1,0 +1,194 @@
+"""SQLite behind the contract of a source: looks, waits, prunes, follows the schema.
+
+Opened by `headwater.capture.sqlite.open_source`, driven by `headwater.capture.runner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Gap, Interrupted
+from headwater.capture.source import IDLE_S, Finding
+from headwater.capture.sqlite import connection as connections
+from headwater.capture.sqlite import preflight, state
+from headwater.capture.sqlite.connection import plainly
+from headwater.capture.sqlite.drain import Drain, SchemaMoved
+from headwater.capture.sqlite.place import Pending, Place
+from headwater.capture.sqlite.prune import Pruner
+from headwater.capture.sqlite.reconcile import reconcile, request_backfill
+from headwater.capture.sqlite.remove import remove
+from headwater.capture.sqlite.shape import is_wanted, user_tables
+from headwater.capture.sqlite.triggers import CHANGES
+from headwater.capture.sqlite.watch import Watch
+
+OPTIONS = {"outbox_delete"}
+
+
+class SqliteSource:
+    """One database file."""
+
+    def __init__(self, config: CaptureConfig) -> None:
+        config.refuse_unknown(OPTIONS)
+        self._config = config
+        self._patterns = (
+            (*config.tables, config.outbox) if config.tables and config.outbox else (config.tables)
+        )
+        self._path = connections.file_of(config.url)
+        self._connection = connections.connect(self._path)
+        self._watch = Watch(self._path)
+        self._drain = Drain(self._connection, config, self._path.stem)
+        delete = config.option("outbox_delete", False)
+        self._pruner = Pruner(self._connection, config.outbox if delete else None)
+        self._rows_expected: dict[str, int] = {}
+        self._tables = 0
+
+    def check(self) -> list[Finding]:
+        with plainly(self._path):
+            return preflight.check(self._connection, self._path, self._config, self._patterns)
+
+    def snapshot(self, position: Position | None) -> Iterator[Batch]:
+        """Rows in chunks between changes; after the last one, the same looks go on in `stream`."""
+        with plainly(self._path):
+            if position is None:
+                self._reconcile()
+                yield self._first_batch()
+            else:
+                self._go_on(position)
+            self._count()
+            while self._drain.place.first:
+                batch = self._look()
+                if not self._drain.place.pending and self._drain.place.commit is None:
+                    self._drain.place.first = False
+                    batch.position = self._drain.place.to_position()
+                yield batch
+
+    def stream(self, position: Position) -> Iterator[Batch]:
+        with plainly(self._path):
+            self._go_on(position)
+            while True:
+                batch = self._look()
+                yield batch
+                if not batch.records and not self._drain.place.pending:
+                    self._idle()
+
+    def acknowledge(self, position: Position) -> None:
+        with plainly(self._path):
+            held = (position.get("tx") or {}).get("held") or [position["seq"]]
+            self._pruner.acknowledge(min(position["seq"], *held))
+            self._pruner.prune()
+
+    def lag(self) -> Lag:
+        with plainly(self._path):
+            row = self._connection.execute(
+                f"SELECT count(*), (julianday('now') - min(at)) * 86400 FROM {CHANGES} WHERE seq > ?",
+                (self._drain.place.seq,),
+            ).fetchone()
+        return Lag(seconds=max(0.0, row[1] or 0.0), detail=f"{row[0]} changes not yet in the log")
+
+    def progress(self) -> Progress | None:
+        place = self._drain.place
+        if not place.pending:
+            return None
+        return Progress(
+            table=next(iter(place.pending)),
+            rows=self._drain.chunk_rows,
+            rows_expected=sum(self._rows_expected.values()),
+            tables_done=self._tables - len(place.pending),
+            tables=self._tables,
+        )
+
+    def topics(self) -> list[str]:
+        found = {self._config.schema_topic, *self._drain.topics}
+        if self._config.transactions:
+            found.add(self._config.transaction_topic)
+        return sorted(found)
+
+    def close(self) -> None:
+        self._watch.close()
+        self._connection.close()
+
+    def request_snapshot(self, table: str) -> None:
+        """Have one table read again while the capture runs (here or in another process)."""
+        with plainly(self._path):
+            request_backfill(self._connection, self._config.name, table)
+
+    def remove(self) -> list[str]:
+        """Take triggers and tables of this capture out of the database; what was dropped."""
+        with plainly(self._path):
+            if state.is_installed(self._connection):
+                state.require_owner(self._connection, self._config.name)
+            return remove(self._connection)
+
+    def _first_batch(self) -> Batch:
+        connection = self._connection
+        seq = state.last_seq(connection)
+        at = connection.execute(f"SELECT at FROM {CHANGES} WHERE seq = ?", (seq,)).fetchone()
+        place = Place(state.get(connection, "identity"), seq, at[0] if at else 0.0, first=True)
+        for shape in state.active_shapes(connection).values():
+            place.pending[shape.table] = Pending()
+        self._drain.go_on(place)
+        return Batch(place.to_position(), self._drain.describe())
+
+    def _go_on(self, position: Position) -> None:
+        """Begin at a stored position, after making sure that it is a place in this file's past."""
+        connection = self._connection
+        if not state.is_installed(connection):
+            self._gap("the triggers of this capture were removed from the database")
+        state.require_owner(connection, self._config.name)
+        if state.get(connection, "identity") != position["id"]:
+            self._gap("this is not the database that the log knows under this name")
+        row = connection.execute(
+            f"SELECT at FROM {CHANGES} WHERE seq = ?", (position["seq"],)
+        ).fetchone()
+        if row is None or row[0] != position["at"]:
+            self._gap(f"change {position['seq']}, the last one in the log, is not in {CHANGES}")
+        self._drain.verified = position["seq"]
+        self._drain.go_on(Place.from_position(position))
+        self._pruner.acknowledge(
+            min([position["seq"], *((position.get("tx") or {}).get("held") or [])])
+        )
+        self._reconcile()
+
+    def _gap(self, sentence: str) -> NoReturn:
+        raise Gap(
+            f"{self._path}: {sentence} (restored from a copy?); what changed since is not known",
+            hint="take a new first snapshot: headwater capture reset " + self._config.name,
+        )
+
+    def _reconcile(self) -> None:
+        drain = self._drain
+        drain.version, moved = reconcile(
+            self._connection, self._config.name, self._patterns, drain.verified
+        )
+        drain.forget_shapes()
+        if moved:
+            # VACUUM may have numbered rows anew: tables that are read by rowid begin again.
+            for shape in state.active_shapes(self._connection).values():
+                if shape.rowid is not None and shape.table in drain.place.pending:
+                    drain.place.pending[shape.table] = Pending(fresh=False)
+
+    def _look(self) -> Batch:
+        while True:
+            try:
+                return self._drain.look()
+            except SchemaMoved:
+                self._reconcile()
+
+    def _idle(self) -> None:
+        """Nothing new: tidy up, then wait until somebody writes."""
+        if self._pruner.prune():
+            return
+        if not self._watch.wait(IDLE_S) and self._watch.was_replaced():
+            raise Interrupted(f"{self._path}: another file was put in its place")
+
+    def _count(self) -> None:
+        """For the progress bar."""
+        for table in self._drain.place.pending:
+            quoted = connections.quoted(table)
+            row = self._connection.execute(f"SELECT count(*) FROM {quoted}").fetchone()
+            self._rows_expected[table] = row[0]
+        names = user_tables(self._connection)
+        self._tables = sum(is_wanted(name, self._patterns) for name in names)
