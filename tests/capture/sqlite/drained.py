@@ -85,8 +85,27 @@ class Log:
         self.records.clear()
         return self
 
+    def reading(self, topic: str = "shop.orders") -> dict[str, Any]:
+        """As `fold`, by a reader that takes every row as it comes."""
+        rows: dict[str, Any] = {}
+        for record in self.records:
+            if record[0] != topic or record[2] is None:
+                continue
+            value, key = json.loads(record[2]), (record[1] or b"").decode()
+            if value["op"] == "t":
+                rows.clear()
+            elif value["op"] == "d":
+                rows.pop(key, None)
+            else:
+                rows[key] = value["after"]
+        return rows
+
+    def drain_rows(self) -> list[Any]:
+        return list(self.drain().reading().values())
+
     def fold(self, topic: str = "shop.orders") -> dict[str, Any]:
-        """The table that a reader makes: before images must be what the reader has."""
+        """The table that a reader makes. Nothing is told twice: what is created or read must not be
+        there, and what is updated or deleted must be there as its before image says."""
         rows: dict[str, Any] = {}
         for record in self.records:
             if record[0] != topic or record[2] is None:
@@ -96,14 +115,14 @@ class Log:
                 rows.clear()
             elif value["op"] == "d":
                 assert rows.pop(key) == value["before"]
-            elif value["op"] == "c":
+            elif value["op"] in ("c", "r"):
                 assert key not in rows, f"{key} is there already"
                 rows[key] = value["after"]
             elif value["op"] == "u":
                 assert rows[key] == value["before"]
                 rows[key] = value["after"]
             else:
-                rows[key] = value["after"]
+                raise AssertionError(value)
         return rows
 
 

@@ -214,11 +214,7 @@ def test_every_kind_of_key_folds_to_the_table(tmp_path: Path, create: str) -> No
         marks = ", ".join("?" for _ in given)
         app.execute(f"{statement} INTO orders({', '.join(names)}) VALUES ({marks})", given)
     app.execute("UPDATE orders SET a = 'z' WHERE a = 'x'")
-    names = [r[0] for r in app.execute("SELECT * FROM orders LIMIT 1").description]
-    made = [
-        {k: v if not isinstance(v, str) else v for k, v in r.items()}
-        for r in log.drain().fold().values()
-    ]
+    made = log.drain().fold().values()
     expected = table(app)
     for one in expected:
         for name in ("b", "rowid"):

@@ -46,13 +46,21 @@ def connect(path: Path) -> sqlite3.Connection:
     )
     # JSON is UTF-8; SQLite lets an application store any bytes as text.
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    with plainly(path):
-        # Also finds out that it is no database, or is encrypted.
-        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        # What we write (pruning) may be repeated; in a rollback journal less would risk the file.
-        connection.execute(f"PRAGMA synchronous={'NORMAL' if mode == 'wal' else 'FULL'}")
-        connection.execute("PRAGMA cache_size=-8192")
+    try:
+        with plainly(path):
+            _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # Also finds out that it is no database, or is encrypted.
+    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    # What we write (pruning) may be repeated; in a rollback journal less would risk the file.
+    connection.execute(f"PRAGMA synchronous={'NORMAL' if mode == 'wal' else 'FULL'}")
+    connection.execute("PRAGMA cache_size=-8192")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,106 @@
+"""The first snapshot in chunks between changes: complete, without overlap, resumed where it stopped."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.capture.change import in_snapshot
+from tests.capture.sqlite.drained import Log, database, ordered, table
+
+KINDS = [
+    "CREATE TABLE orders (id INTEGER PRIMARY KEY, pad TEXT)",
+    "CREATE TABLE orders (id INTEGER, pad TEXT, PRIMARY KEY (id))  WITHOUT ROWID",
+    "CREATE TABLE orders (id TEXT PRIMARY KEY, pad TEXT)",
+    "CREATE TABLE orders (id, kind TEXT, pad TEXT, PRIMARY KEY (kind, id)) WITHOUT ROWID",
+]
+PAD = "x" * 20_000
+
+
+def insert(app: sqlite3.Connection, numbers: Any) -> None:
+    columns = [row[1] for row in app.execute("PRAGMA table_info(orders)")]
+    kind = ", kind" if "kind" in columns else ""
+    value = ", 'k' || (? % 7)" if kind else ""
+    app.execute("BEGIN")
+    for number in numbers:
+        given = [number, number, PAD] if kind else [number, PAD]
+        app.execute(f"REPLACE INTO orders (id{kind}, pad) VALUES (?{value}, ?)", given)
+    app.execute("COMMIT")
+
+
+def meddle(app: sqlite3.Connection, draw: random.Random) -> None:
+    """What an application does while the snapshot is read: behind, ahead of and across the reader."""
+    app.execute("BEGIN")
+    for _ in range(5):
+        number = draw.randrange(1, 260)
+        what = draw.randrange(4)
+        if what == 0:
+            app.execute("DELETE FROM orders WHERE id = ?", (number,))
+        elif what == 1:
+            app.execute("UPDATE orders SET pad = 'changed' WHERE id = ?", (number,))
+        elif what == 2:
+            app.execute("UPDATE OR REPLACE orders SET id = ? WHERE id = ?", (260 - number, number))
+        else:
+            app.execute("COMMIT")
+            insert(app, [number])
+            app.execute("BEGIN")
+    app.execute("ROLLBACK" if draw.random() < 0.2 else "COMMIT")
+
+
+@pytest.mark.parametrize("create", KINDS)
+def test_changes_while_the_snapshot_is_read_are_told_once(tmp_path: Path, create: str) -> None:
+    app = database(tmp_path / "a.db", create)
+    insert(app, range(1, 250))
+    log, draw = Log(tmp_path / "a.db"), random.Random(create)
+    while log.position is None or in_snapshot(log.position):
+        log.drain(batches_max=draw.randrange(1, 3))  # each time a new run, from the stored position
+        meddle(app, draw)
+    assert len(log.batches) > 5, "several chunks"
+    assert ordered(log.drain().fold().values()) == table(app)
+
+
+def test_a_requested_snapshot_reads_the_table_again_beside_the_changes(tmp_path: Path) -> None:
+    app = database(tmp_path / "a.db", KINDS[0])
+    insert(app, range(1, 120))
+    log = Log(tmp_path / "a.db").drain().clear()
+    other = log.open()
+    other.request_snapshot("orders")
+    other.close()
+    draw = random.Random(1)
+    for _ in range(6):
+        log.drain(batches_max=1)
+        meddle(app, draw)
+    assert ordered(log.drain().reading().values()) == table(app)
+    labels = {v["source"]["snapshot"] for v in log.values("shop.orders") if v and v["op"] == "r"}
+    assert labels == {"incremental"}
+
+
+def test_vacuum_in_the_middle_of_a_snapshot_loses_no_row(tmp_path: Path) -> None:
+    app = database(tmp_path / "a.db", "CREATE TABLE orders (id, pad)")
+    insert(app, range(1, 200))
+    app.execute("DELETE FROM orders WHERE id < 50")
+    log = Log(tmp_path / "a.db").drain(batches_max=2)
+    assert in_snapshot(log.position)
+    app.execute("VACUUM")
+    app.execute("DELETE FROM orders WHERE id = 51")
+    made = [{k: v for k, v in r.items() if k != "rowid"} for r in log.drain().reading().values()]
+    assert ordered(made) == table(app)
+
+
+def test_progress_tells_rows_and_tables(tmp_path: Path) -> None:
+    app = database(tmp_path / "a.db", KINDS[0], "CREATE TABLE other (k INTEGER PRIMARY KEY)")
+    insert(app, range(1, 100))
+    log = Log(tmp_path / "a.db")
+    source = log.open()
+    batches = source.snapshot(None)
+    next(batches)
+    next(batches)
+    progress = source.progress()
+    assert progress is not None
+    assert (progress.table, progress.rows_expected, progress.tables) == ("orders", 99, 2)
+    assert 0 < progress.rows < 99
+    source.close()
