@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
-from tests.spark.sink.sessions import numbers, session, start
-from tests.spark.sink.stopping import StoppingSource
+from pyspark.sql.streaming import StreamingQuery
 
-ROWS = 400
+from tests.spark.sink.sessions import copied, session, start
+from tests.spark.sink.stopping import BATCH, StoppingSource
+
+ROWS = 600
 
 
 def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    bootstrap, folder, *queries = sys.argv[1:]
+    bootstrap, folder, source, *queries = sys.argv[1:]
     # Four attempts for a task, and a thread for each query that stands still in its tasks.
     spark = session("local[4,4]")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
@@ -25,9 +28,18 @@ def main() -> None:
     for each in queries:
         point, topic = each.split("=")
         checkpoint = str(Path(folder) / f"checkpoint-{point}")
-        rows = numbers(spark, ROWS)
-        start(rows, bootstrap, checkpoint, topic=topic, point=point, folder=folder)
+        rows = copied(spark, bootstrap, source, ROWS)
+        query = start(rows, bootstrap, checkpoint, topic=topic, point=point, folder=folder)
+        # One after the other: a query starts several Python processes, and they must not be slow.
+        while query.isActive and not _stands_still(query, Path(folder) / point):
+            time.sleep(0.02)
     spark.streams.awaitAnyTermination()
+
+
+def _stands_still(query: StreamingQuery, sign: Path) -> bool:
+    """Or, where its worker was killed, has overcome that."""
+    progress = query.lastProgress
+    return sign.exists() or (progress is not None and progress.batchId > BATCH)
 
 
 if __name__ == "__main__":

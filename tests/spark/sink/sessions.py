@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -33,6 +33,27 @@ def numbers(spark: SparkSession, rows_per_batch: int, tasks: int = 2) -> DataFra
         .load()
         .selectExpr("cast(value % 100 as string) key", "cast(value as string) value")
     )
+
+
+def copied(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
+    """The rows of a topic, a few in each batch."""
+    return (
+        spark.readStream.format("headwater")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", rows_per_batch)
+        .load()
+        .select("key", "value")
+    )
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    """Numbered rows with a hundred keys, where the sink would put them as well."""
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for number in range(count):
+        producer.produce(topic, key=b"%d" % (number % 100), value=b"%d" % number)
+    assert producer.flush(30) == 0
 
 
 def start(rows: DataFrame, bootstrap: str, checkpoint: str, **options: str) -> StreamingQuery:

@@ -6,7 +6,7 @@
     kafka.transaction.timeout.ms   900000: as long as a broker allows unless told otherwise. After that
                                    it takes back what a batch has written and not committed
     kafka.compression.type         none, gzip, snappy, lz4 or zstd
-    kafka.batch.size               262144: bytes of a record batch, before compression
+    kafka.batch.size               524288: bytes of a record batch, before compression
     kafka.delivery.timeout.ms      120000: how long a broker that is away is waited for
 """
 
@@ -30,7 +30,7 @@ _REFUSED = {
     "enable.idempotence": "The sink is always idempotent.",
     "isolation.level": "That is for readers.",
 }
-_TIMEOUT_MS, _BATCH_BYTES, _DELIVERY_MS = 900_000, 256 * 1024, 120_000
+_TIMEOUT_MS, _BATCH_BYTES, _DELIVERY_MS = 900_000, 512 * 1024, 120_000
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.spark import connect
 from headwater.spark import connection as api
-from headwater.spark.connect import Cluster, TopicPartition
+from headwater.spark.connect import Cluster, TopicPartition, TryAgain
 from headwater.spark.sink.errors import PartLost
 
 PRODUCE_VERSION = 11
@@ -110,6 +110,9 @@ def add_partitions(
         answer = _patiently(keeper, api.ADD_PARTITIONS_TO_TXN, body, _ADD_VERSION)
         for topic in answer.results_by_topic_v3_and_below:
             for each in topic.results_by_partition:
+                if each.partition_error_code is ErrorCode.unknown_topic_or_partition:
+                    # The topic was seen a moment ago: one just made may not be known everywhere.
+                    raise TryAgain(f"the coordinator does not know topic {topic.name}")
                 _check(each.partition_error_code, f"adding {topic.name} to a transaction")
 
     cluster.retrying(attempt)
