@@ -52,8 +52,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> object:
-    return spreading.scheduler(config)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    return spreading.scheduler(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ What takes longest begins first; otherwise, at the end, all would wait for it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pytest
@@ -60,7 +60,7 @@ def rank(nodeid: str) -> int:
     return next(places, len(LONGEST_FIRST))
 
 
-def scheduler(config: pytest.Config) -> LoadScopeScheduling:
+def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     from xdist.scheduler.loadscope import LoadScopeScheduling  # there only where it is used
 
     class ByPart(LoadScopeScheduling):
@@ -68,4 +68,4 @@ def scheduler(config: pytest.Config) -> LoadScopeScheduling:
             return part_of(nodeid)
 
     config.option.loadscopereorder = False  # the order is that of `rank`
-    return ByPart(config)
+    return ByPart(config, log)
