@@ -102,14 +102,23 @@ class Query:
     # ---- starting -------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        from pyspark.errors import AnalysisException
+
         try:
+            # It was built before any query ran: what is wrong with it now may pass.
             built, self._built = self._built or self._around.build(self.view), None
+        except Exception as error:
+            self._failed(error, ran_s=0.0)
+            return
+        try:
             self._around.checkpoints.admit(self.view.name, built.shape)
             self._begin_letters(built)
             self._around.tune(built)
             self._spark_query = self._configured(built).start()
         except PipelineError as error:
             self._refuse(error)
+        except AnalysisException as error:
+            self._refuse(self._not_possible(brief(error)))
         except Exception as error:
             self._failed(error, ran_s=0.0)
         else:
@@ -161,10 +170,8 @@ class Query:
         if (difference := misfit(text)) is not None:
             self._refuse(self._around.checkpoints.misfit(self.view.name, difference))
             return
-        if (reason := _not_real_time(text)) is not None:
-            hint = "leave out speed= to run it in micro-batches"
-            sentence = f"the view {self.view.name!r} cannot run at real-time speed: {reason}"
-            self._refuse(NotRealTime(sentence, hint=hint))
+        if (mark := "[STREAMING_REAL_TIME_MODE") in text:
+            self._refuse(self._not_possible(brief(text[text.index(mark) :])))
             return
         self._backoff = self._backoff.failed(ran_s)
         if self._around.once and self._backoff.failures >= TRIES_ONCE:
@@ -182,6 +189,19 @@ class Query:
         self.state, self.failed = State.REFUSED, True
         self._event("refused", reason=brief(error))
         self._around.say(f"{self.view.name}: refused: {brief(error)}")
+
+    def _not_possible(self, reason: str) -> PipelineError:
+        """Spark does not take the query: a mistake that no second try mends."""
+        view, said = self.view, reason.removeprefix("AnalysisException: ").rstrip(".;")
+        if view.speed == REAL_TIME:
+            return NotRealTime(
+                f"the view {view.name!r} ({view.place}) cannot run at real-time speed: {said}",
+                hint="leave out speed= to run it in micro-batches",
+            )
+        return PipelineError(
+            f"the view {view.name!r} ({view.place}) cannot run as a stream: {said}",
+            hint="mend the file and run it again",
+        )
 
     def _let_batch_end(self) -> None:
         if self.view.speed == REAL_TIME:
@@ -262,8 +282,3 @@ class Query:
         now_ms = self._around.now_ms()
         said = progress.event(kind, query=self.view.name, to=self.view.to, at_ms=now_ms, **more)
         self._around.log.publish(progress.TOPIC, self.view.name, said)
-
-
-def _not_real_time(text: str) -> str | None:
-    mark = "[STREAMING_REAL_TIME_MODE"
-    return brief(text[text.index(mark) :]) if mark in text else None

@@ -69,18 +69,28 @@ def round_trip_ms(desk: Desk, source: str, target: str, n: int) -> float:
     return waited * 1000
 
 
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda records: records.limit(5), "Limits are not supported"),
+        (lambda records: records.mapInArrow(lambda batches: batches, "value BINARY"), "["),
+    ],
+)
 def test_a_plan_that_real_time_mode_does_not_take_is_refused_with_sparks_reason(
-    desk: Desk, connector: Connector, topic: str, new_name: Callable[[], str]
+    desk: Desk,
+    connector: Connector,
+    new_name: Callable[[], str],
+    function: Callable[[Any], Any],
+    reason: str,
 ):
     if not connector.jars:
         skip_or_fail(f"Real-time mode cannot run here: {connector.reason}")
 
-    def limited() -> Any:
-        return hw.stream(topic).limit(5).select("value")
-
-    desk.begin(declared(new_name(), limited, **FAST))
-    desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal", 30)
-    assert "cannot run at real-time speed: [" in desk.said[-1]
+    source = new_name()
+    desk.log.ensure_topic(source, {}, partitions=1)
+    desk.begin(declared(new_name(), lambda: function(hw.stream(source).select("value")), **FAST))
+    desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal")
+    assert f"cannot run at real-time speed: {reason}" in desk.said[-1]
     assert desk.said[-1].endswith("leave out speed= to run it in micro-batches")
 
 
