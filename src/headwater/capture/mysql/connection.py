@@ -6,7 +6,7 @@ The one file that imports the driver. Called by `replication`, `snapshot`, `pref
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -109,12 +109,17 @@ class Connection:
         found = self.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", [names])
         return {name: dict(found).get(name) for name in names}
 
-    def rows(self, statement: str, parameters: Sequence[Any] | None = None) -> list[Any]:
-        """Rows as the server's own text (bytes), nothing converted."""
+    def raw(
+        self, statement: str, parameters: Sequence[Any] | None, at_once: int
+    ) -> Iterator[list[Any]]:
+        """Rows as the server's own text (bytes), some at a time; nothing is held beyond those."""
         try:
             with self._driver.cursor(RawCursor) as cursor:
-                cursor.execute(statement, parameters)
-                return list(cursor.fetchall())
+                cursor.execute(
+                    statement if parameters else statement.replace("%%", "%"), parameters
+                )
+                while rows := cursor.fetchmany(at_once):
+                    yield rows
         except (pymysql.err.Error, OSError) as error:
             raise plain(error) from None
 

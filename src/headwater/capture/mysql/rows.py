@@ -12,8 +12,9 @@ A table's decoder is Python source made from its fields, once per shape of the t
 with fixed size are one `struct` call, and a row without NULLs takes no test per column. That is what
 makes it several times faster than a loop over columns with a call each.
 
-An image is a tuple of JSON fragments, one per column of the table; a column that the server left out
-has the fragment UNAVAILABLE, never null.
+An image is a tuple of JSON fragments, one per column of the table. A column that the server left out of
+an after image did not change: it has the value from the before image, if that has one, and otherwise
+the fragment UNAVAILABLE, never null.
 """
 
 from __future__ import annotations
@@ -46,17 +47,8 @@ class RowDecoder:
         self._fields = tuple(fields)
         self._readers: dict[tuple[bytes, bytes], ReadImages] = {}
 
-    def inserted(self, kind: int, data: bytes, start: int, end: int) -> list[Image]:
-        """The images of a WRITE or DELETE event; `start` is behind the header."""
-        images: list[Image] = []
-        data, at, end, before, _ = self._bitmaps(kind, data, start, end)
-        self._reader(before, b"")(data, at, end, images)
-        return images
-
-    deleted = inserted
-
-    def updated(self, kind: int, data: bytes, start: int, end: int) -> list[Image]:
-        """Before and after image of each row, in turn."""
+    def images(self, kind: int, data: bytes, start: int, end: int) -> list[Image]:
+        """The images of an event, whose body begins at `start`; of an update: before, after, in turn."""
         images: list[Image] = []
         data, at, end, before, after = self._bitmaps(kind, data, start, end)
         self._reader(before, after)(data, at, end, images)
@@ -104,8 +96,11 @@ def _compile(fields: tuple[Field, ...], shapes: list[list[bool]]) -> ReadImages:
     """Write and compile the function that reads images of these shapes, in turn, to the end."""
     names: dict[str, Any] = {"damaged": _damaged, "error": struct.error}
     lines = ["def read(b, p, end, out):", " add = out.append", " try:", "  while p < end:"]
+    known = [False] * len(fields)
     for shape in shapes:
-        lines += _image(fields, shape, names)
+        # In the image of before and after, v3 is the same name: what is not read again stays.
+        known = [old or new for old, new in zip(known, shape, strict=True)]
+        lines += _image(fields, shape, known, names)
     lines += [" except (error, IndexError) as e:", "  damaged(e)", " if p != end: damaged(None)"]
     exec("\n".join(lines), names)
     return names["read"]
@@ -119,7 +114,9 @@ def _damaged(error: Exception | None) -> None:
     )
 
 
-def _image(fields: tuple[Field, ...], shape: list[bool], names: dict[str, Any]) -> list[str]:
+def _image(
+    fields: tuple[Field, ...], shape: list[bool], known: list[bool], names: dict[str, Any]
+) -> list[str]:
     there = [place for place, present in enumerate(shape) if present]
     null_bytes = (len(there) + 7) // 8
     lines = []
@@ -136,7 +133,7 @@ def _image(fields: tuple[Field, ...], shape: list[bool], names: dict[str, Any]) 
             lines.append(f"    if n & {1 << bit}: v{place} = 'null'")
             lines.append("    else:")
             lines += ["  " + line for line in _straight(fields, [place], names)]
-    shown = "".join(f"v{place}, " if present else "gone, " for place, present in enumerate(shape))
+    shown = "".join(f"v{place}, " if present else "gone, " for place, present in enumerate(known))
     names["gone"] = UNAVAILABLE
     lines.append(f"   add(({shown}))")
     return lines

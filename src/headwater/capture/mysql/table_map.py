@@ -90,24 +90,19 @@ class TableMap:
     """Whether `key` was logged; without names it means nothing."""
 
 
-def identity(data: bytes, start: int) -> int:
-    return int.from_bytes(data[start : start + 6], "little")
-
-
-def parse(data: bytes, start: int, end: int) -> TableMap:
-    """The body of a TABLE_MAP event; `start` is behind the event's header, `end` before its checksum."""
+def parse(data: bytes) -> TableMap:
+    """The body of a TABLE_MAP event from the database's name on, without checksum."""
     try:
-        return _parse(data[start:end])
+        return _parse(data)
     except (IndexError, UnicodeDecodeError) as error:
         raise BinlogUnreadable(f"A table map in the binary log is damaged: {error}.") from None
 
 
 def _parse(data: bytes) -> TableMap:
-    at = 8
-    database, at = _name(data, at)
+    database, at = _name(data, 0)
     table, at = _name(data, at)
     count, at = packed_integer(data, at)
-    types = data[at : at + count]
+    types = _exactly(data, at, count)
     meta_bytes, at = packed_integer(data, at + count)
     wires = _wires(types, data[at : at + meta_bytes])
     at += meta_bytes

@@ -24,7 +24,7 @@ from headwater.capture.mysql.table_map import Wire
 Fragment = Any  # text, or a number that formats as JSON does
 Convert = Callable[[Any], Fragment]
 
-NO_ZERO = ("text", "debezium")
+ZERO_DATES = ("text", "debezium")
 DECIMALS = ("string", "precise", "double")
 
 

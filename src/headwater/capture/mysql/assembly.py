@@ -1,0 +1,321 @@
+"""From events to records: transactions held together, their rows numbered, BEGIN and END around them.
+
+Called by `stream` with every event, in order. A transaction's row events are kept as they are until its
+end, because the log may still say that a part of it was rolled back; then they are decoded and encoded.
+One larger than GROUP_BYTES_MAX is encoded as it comes.
+
+Invariants:
+- `position` must name only what `take` has handed over: all transactions up to `gtid`, and the first
+  `events` row events of the one after them (`within`), which a second run sees in the same order.
+- Sequence numbers of a domain must go up by one: a jump would be a gap that nobody noticed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError, Gap
+from headwater.capture.mysql import ddl, events, rows
+from headwater.capture.mysql.encoding import GroupEncoder, Kept
+from headwater.capture.mysql.errors import BinlogUnreadable
+from headwater.capture.mysql.gtid import Gtid, GtidPosition
+from headwater.capture.mysql.replication import Frame
+from headwater.capture.mysql.tables import Tables
+
+GROUP_BYTES_MAX = TRANSACTION_BYTES_MAX // 4  # records are several times as long as row events
+
+_HEADER = events.HEADER.unpack_from
+_SAVEPOINT = re.compile(r"SAVEPOINT\s+(\S+)", re.IGNORECASE)
+_ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)", re.IGNORECASE)
+
+
+class Group:
+    """The transaction that is being read."""
+
+    __slots__ = ("gtid", "flags", "kept", "kept_bytes", "savepoints", "encoder", "file")
+
+    def __init__(self, gtid: Gtid, flags: int, file: str) -> None:
+        self.gtid = gtid
+        self.flags = flags
+        self.file = file
+        self.kept: list[Kept] = []
+        self.kept_bytes = 0
+        self.savepoints: dict[str, int] = {}
+        self.encoder: GroupEncoder | None = None
+        """There once a large transaction has begun to be encoded."""
+
+
+class Assembly:
+    """The records of the batch at hand, and the transaction that is being put together."""
+
+    def __init__(self, config: CaptureConfig, tables: Tables, position: Position) -> None:
+        self._config = config
+        self._tables = tables
+        self._last = dict(GtidPosition.parse(position["gtid"]).last)
+        self._within: dict[str, Any] = position.get("within", {})
+        self._schemas: dict[str, str] = dict(position.get("schemas", {}))
+        self._base = {
+            k: v
+            for k, v in position.items()
+            if k not in ("gtid", "within", "schemas", "file", "pos")
+        }
+        self._file, self._pos = position.get("file", ""), position.get("pos", 0)
+        self._end_pos = self._pos
+        self._has_checksums = False
+        self._group: Group | None = None
+        self._records: list[Record] = []
+        self._bytes = 0
+        self._rows = 0
+        self.jumps_allowed = bool(config.option("gtid_jumps", False))
+        self.skipped_tables: frozenset[str] = frozenset()
+        """Tables whose changes are not wanted now, because a snapshot will read them later."""
+        self.on_ddl: Callable[[], None] = lambda: None
+        self.behind_s = 0.0
+
+    # ── the batch ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def gtid(self) -> GtidPosition:
+        return GtidPosition(dict(self._last))
+
+    @property
+    def due(self) -> bool:
+        return self._bytes >= BATCH_BYTES
+
+    @property
+    def open(self) -> bool:
+        return self._group is not None
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._records)
+
+    def take(self) -> Batch:
+        position: Position = {
+            **self._base,
+            "gtid": str(self.gtid),
+            "file": self._file,
+            "pos": self._end_pos,
+            "schemas": dict(self._schemas),
+        }
+        group = self._group
+        if group is not None and group.encoder is not None:
+            position["within"] = {"gtid": str(group.gtid), **group.encoder.progress()}
+        elif self._within:
+            position["within"] = self._within
+        batch = Batch(position, self._records, self._rows)
+        self._records, self._bytes, self._rows = [], 0, 0
+        return batch
+
+    def _add(self, records: list[Record], bytes_about: int, row_count: int) -> None:
+        self._records += records
+        self._bytes += bytes_about
+        self._rows += row_count
+
+    # ── events ─────────────────────────────────────────────────────────────────────────────────
+
+    def event(self, frame: Frame) -> None:
+        data, start, end = frame
+        if end - start < events.HEADER_BYTES:
+            raise BinlogUnreadable("an event of the binary log is shorter than its header")
+        seconds, kind, server, size, next_position, flags = _HEADER(data, start)
+        body = start + events.HEADER_BYTES
+        if size != end - start:
+            raise BinlogUnreadable("an event of the binary log has another size than it says")
+        if self._has_checksums and kind not in _WITHOUT_CHECK:
+            events.check(data, start, end)
+            end -= events.CHECKSUM_BYTES
+        if kind in _ROWS_AND_MAPS:
+            group = self._group
+            if group is None:
+                raise BinlogUnreadable("rows stand outside a transaction in the binary log")
+            group.kept.append((kind, data, body, end, seconds, next_position - size))
+            group.kept_bytes += size
+            if group.kept_bytes >= GROUP_BYTES_MAX and self._bytes < BATCH_BYTES:
+                self._encode_early(group)
+        elif kind == events.GTID:
+            self._begin(*events.gtid(data, body, end, server))
+        elif kind == events.XID:
+            self._end(seconds, next_position)
+        elif kind == events.QUERY:
+            self._query(events.query(data, body, end), seconds, next_position, size)
+        elif kind == events.QUERY_COMPRESSED:
+            self._query(events.compressed_query(data, body, end), seconds, next_position, size)
+        else:
+            self._other(kind, data, body, end, flags)
+
+    def _other(self, kind: int, data: bytes, body: int, end: int, flags: int) -> None:
+        if kind == events.FORMAT_DESCRIPTION:
+            self._has_checksums = events.format_description(data, body, end).has_checksums
+        elif kind == events.ROTATE:
+            if self._has_checksums or flags & events.FLAG_ARTIFICIAL:
+                end = _without_checksum(data, body - events.HEADER_BYTES, end)
+            self._file, self._end_pos = events.rotate(data, body, end)
+        elif kind == events.INCIDENT:
+            raise Gap(
+                "the MariaDB server noted in its binary log that changes may be missing (an incident)",
+                hint="see the server's error log, then take the snapshot anew",
+            )
+        elif kind == events.XA_PREPARE:
+            self._refuse_xa()
+        elif kind in (events.BEGIN_LOAD_QUERY, events.EXECUTE_LOAD_QUERY):
+            self._refuse_statement("LOAD DATA")
+        elif kind not in _IGNORED:
+            raise BinlogUnreadable(
+                f"the binary log has an event of type {kind}, which is not known here",
+                hint="only MariaDB's own events are read; a MySQL server is not supported",
+            )
+
+    def _begin(self, gtid: Gtid, flags: int) -> None:
+        if self._group is not None:
+            raise BinlogUnreadable("a transaction in the binary log begins within another")
+        last = self._last.get(gtid.domain)
+        if last is not None and gtid.sequence != last.sequence + 1:
+            self._check_jump(last, gtid)
+        if flags & (events.GTID_PREPARED_XA | events.GTID_COMPLETED_XA):
+            self._refuse_xa()
+        self._group = Group(gtid, flags, self._file)
+
+    def _check_jump(self, last: Gtid, gtid: Gtid) -> None:
+        if gtid.sequence <= last.sequence:
+            raise Gap(
+                f"the binary log went back: {gtid} came after {last}",
+                hint="the server was reset or restored from a backup: take the snapshot anew",
+            )
+        if not self.jumps_allowed:
+            raise Gap(
+                f"transactions are missing between {last} and {gtid}",
+                hint="if this server leaves transactions out (a replica with filters), "
+                "set gtid_jumps = true; otherwise take the snapshot anew",
+            )
+
+    def _query(self, query: events.Query, seconds: int, next_position: int, size: int) -> None:
+        group = self._group
+        if group is None:
+            return  # what a server adds for itself, before its first transaction
+        statement = query.statement.strip()
+        word = statement[:9].upper()
+        if word == "BEGIN":
+            return
+        if word in ("COMMIT", "ROLLBACK"):
+            if word == "ROLLBACK":
+                self._roll_back(group, 0)
+            self._end(seconds, next_position)
+            return
+        if word.startswith(("SAVEPOINT", "ROLLBACK", "RELEASE")):
+            self._savepoint(group, statement)
+            return
+        if ddl.changes_data(statement):
+            self._check_statement(query)
+        group.kept.append((events.QUERY, query, 0, 0, seconds, next_position - size))
+        if group.flags & events.GTID_STANDALONE:
+            self._end(seconds, next_position)
+
+    # ── transactions ───────────────────────────────────────────────────────────────────────────
+
+    def _savepoint(self, group: Group, statement: str) -> None:
+        to = _ROLLBACK_TO.match(statement)
+        made = _SAVEPOINT.match(statement)
+        if to is not None:
+            self._roll_back(group, group.savepoints.get(to[1], 0))
+        elif made is not None:
+            group.savepoints[made[1]] = len(group.kept)
+
+    def _roll_back(self, group: Group, place: int) -> None:
+        """The server logs what it rolled back only where tables that cannot roll back were changed too."""
+        if group.encoder is not None:
+            raise CaptureError(
+                f"transaction {group.gtid} was rolled back in part after changing a table that "
+                "cannot roll back, and is too large to be held until its end",
+                hint="convert such tables: ALTER TABLE … ENGINE = InnoDB; then take the snapshot anew",
+            )
+        stays = []
+        transactional: dict[bytes, bool] = {}
+        for kept in group.kept[place:]:
+            kind, data, body, end, _, _ = kept
+            if kind == events.TABLE_MAP:
+                table = self._tables.by_map(data[body + 8 : end])
+                transactional[data[body : body + 6]] = table is None or table.transactional
+            elif kind in rows.ALL and transactional.get(data[body : body + 6], True):
+                continue
+            stays.append(kept)
+        group.kept[place:] = stays
+
+    def _encoder(self, group: Group, seconds: int) -> GroupEncoder:
+        encoder = GroupEncoder(
+            self._config, self._tables, group.gtid, group.file, seconds, self._schemas
+        )
+        encoder.skipped_tables = self.skipped_tables
+        encoder.on_ddl = self.on_ddl
+        if self._within:
+            if self._within["gtid"] == str(group.gtid):
+                encoder.resume(self._within)
+            self._within = {}
+        return encoder
+
+    def _encode_early(self, group: Group) -> None:
+        if group.encoder is None:
+            group.encoder = self._encoder(group, group.kept[0][4])
+        kept, group.kept, group.kept_bytes = group.kept, [], 0
+        group.encoder.encode(kept)
+        self._add(*group.encoder.take())
+        self._bytes += BATCH_BYTES  # hand it over: the transaction is cut anyhow
+
+    def _end(self, seconds: int, next_position: int) -> None:
+        group = self._group
+        if group is None:
+            raise BinlogUnreadable("a transaction in the binary log ends without having begun")
+        if group.kept or group.encoder is not None:
+            encoder = group.encoder or self._encoder(group, seconds)
+            encoder.encode(group.kept)
+            encoder.end()
+            self._add(*encoder.take())
+        self._group = None
+        self._within = {}
+        self._last[group.gtid.domain] = group.gtid
+        self._file, self._end_pos = group.file, next_position
+        self.behind_s = max(0.0, time.time() - seconds)
+
+    # ── what cannot be captured ────────────────────────────────────────────────────────────────
+
+    def _refuse_xa(self) -> None:
+        raise CaptureError(
+            "the binary log has an XA transaction in two phases, which is not captured yet",
+            hint="use ordinary transactions for captured tables, then take the snapshot anew",
+        )
+
+    def _refuse_statement(self, statement: str) -> None:
+        raise Gap(
+            f"a change of rows was logged as a statement, not as rows: {statement[:80]!r}",
+            hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), then take the snapshot anew",
+        )
+
+    def _check_statement(self, query: events.Query) -> None:
+        ours = query.database == self._tables.database or ddl.mentions(
+            query.statement, self._tables.database
+        )
+        if ours and any(ddl.mentions(query.statement, name) for name in self._tables.names()):
+            self._refuse_statement(query.statement)
+
+
+def _without_checksum(data: bytes, start: int, end: int) -> int:
+    """The end of a rotate event's body: one that the server makes up may or may not have a checksum."""
+    try:
+        events.check(data, start, end)
+    except BinlogUnreadable:
+        return end
+    return end - events.CHECKSUM_BYTES
+
+
+_ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP}
+_WITHOUT_CHECK = {events.FORMAT_DESCRIPTION, events.ROTATE, events.HEARTBEAT, events.HEARTBEAT_V2}
+_IGNORED = {
+    *(events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.HEARTBEAT),
+    *(events.HEARTBEAT_V2, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.GTID_LIST),
+    events.START_ENCRYPTION,
+}

@@ -1,0 +1,107 @@
+"""What a statement in the binary log does to tables; pure, called by `assembly`.
+
+No full parser: with `binlog_row_metadata=FULL` every row event is preceded by its columns, so it is
+enough to know which tables a statement concerns, and what for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_COMMENT = re.compile(r"/\*(?!M?!).*?\*/|--[ \t][^\n]*|#[^\n]*", re.DOTALL)
+_CONDITIONAL = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
+_IDENTIFIER = r"(?:`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[\w$\u0080-\uffff]+)"
+_NAME = re.compile(rf"\s*({_IDENTIFIER})(?:\s*\.\s*({_IDENTIFIER}))?", re.IGNORECASE)
+_EXISTS = r"(?:\s+IF\s+(?:NOT\s+)?EXISTS)?"
+
+_CHANGES = (
+    ("CREATE", rf"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE{_EXISTS}(?=[\s`\"])"),
+    ("ALTER", rf"ALTER\s+(?:ONLINE\s+)?(?:IGNORE\s+)?TABLE{_EXISTS}(?=[\s`\"])"),
+    ("TRUNCATE", r"TRUNCATE(?:\s+TABLE)?(?=[\s`\"])"),
+    ("DROP", rf"DROP\s+TABLES?{_EXISTS}(?=[\s`\"])"),
+    ("RENAME", rf"RENAME\s+TABLES?{_EXISTS}(?=[\s`\"])"),
+    ("DROP DATABASE", rf"DROP\s+(?:DATABASE|SCHEMA){_EXISTS}(?=[\s`\"])"),
+    (
+        "INDEX",
+        rf"(?:CREATE|DROP)\s+(?:OR\s+REPLACE\s+)?(?:UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?INDEX{_EXISTS}",
+    ),
+)
+_PATTERNS = tuple((kind, re.compile(rf"\s*{text}", re.IGNORECASE)) for kind, text in _CHANGES)
+_DATA = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
+_RENAMED = re.compile(r"\bRENAME\s+(?:TO\s+|AS\s+|=\s*)?(?!COLUMN\b|INDEX\b|KEY\b)", re.IGNORECASE)
+_PARTITION = re.compile(
+    r"\b(?:DROP|TRUNCATE|EXCHANGE|CONVERT)\s+PARTITION\b|\bCONVERT\s+TABLE\b", re.IGNORECASE
+)
+
+
+class Change(NamedTuple):
+    """What is done, and to which tables (database, table)."""
+
+    kind: str
+    tables: tuple[tuple[str, str], ...]
+    moves_rows: bool = False
+    """Rows come or go with a partition, without row events."""
+
+
+def classify(statement: str, database: str) -> Change | None:
+    """The change to tables; None for anything else (users, views, routines, indexes…)."""
+    text = _plain(statement)
+    for kind, pattern in _PATTERNS:
+        found = pattern.match(text)
+        if found is None:
+            continue
+        if kind == "INDEX":
+            return None
+        if kind == "DROP DATABASE":
+            name = _NAME.match(text, found.end())
+            return Change(kind, ((_bare(name[1]), ""),)) if name else None
+        return _tables(kind, text, found.end(), database)
+    return None
+
+
+def changes_data(statement: str) -> bool:
+    """Whether it is a change of rows, logged as a statement instead of as rows."""
+    return _DATA.match(_plain(statement)) is not None
+
+
+def mentions(statement: str, name: str) -> bool:
+    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", statement, re.IGNORECASE) is not None
+
+
+def _plain(statement: str) -> str:
+    return _CONDITIONAL.sub(r"\1", _COMMENT.sub(" ", statement))
+
+
+def _bare(name: str) -> str:
+    if name[0] in '`"':
+        return name[1:-1].replace(name[0] * 2, name[0])
+    return name
+
+
+def _qualified(found: re.Match[str], database: str) -> tuple[str, str]:
+    if found[2] is None:
+        return database, _bare(found[1])
+    return _bare(found[1]), _bare(found[2])
+
+
+def _tables(kind: str, text: str, at: int, database: str) -> Change | None:
+    tables = []
+    while (found := _NAME.match(text, at)) is not None:
+        tables.append(_qualified(found, database))
+        at = found.end()
+        if kind == "RENAME":
+            step = re.compile(r"\s*(?:(?:WAIT\s+\d+|NOWAIT)\s+)?(?:TO\b|,)", re.IGNORECASE)
+        elif kind == "DROP":
+            step = re.compile(r"\s*,")
+        else:
+            break
+        next_one = step.match(text, at)
+        if next_one is None:
+            break
+        at = next_one.end()
+    moved = _RENAMED.search(text, at) if kind == "ALTER" else None
+    if moved is not None and (found := _NAME.match(text, moved.end())) is not None:
+        tables.append(_qualified(found, database))
+    moves_rows = kind == "ALTER" and _PARTITION.search(text, at) is not None
+    return Change(kind, tuple(tables), moves_rows) if tables else None

@@ -1,0 +1,191 @@
+"""What capture needs of a MariaDB server, each failure with the statement that mends it.
+
+`findings` is for `headwater capture check` and changes nothing; `require` stops a capture that could
+not be right. Called by `source`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError, Interrupted, Refused
+from headwater.capture.mysql import schema, values
+from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.errors import SchemaUnknown
+from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.replication import BinlogStream
+from headwater.capture.mysql.schema import Table
+from headwater.capture.mysql.values import Style
+from headwater.capture.source import Finding
+
+OLDEST = (10, 5)
+RETENTION_S = 86_400
+CLOCK_S = 5.0
+
+
+def findings(
+    config: CaptureConfig, address: Address, style: Style, server_id: int
+) -> list[Finding]:
+    """Everything that was looked at. Where there is no connection, that is the only finding."""
+    try:
+        connection = Connection(address)
+    except (CaptureError, Interrupted) as error:
+        mend = f"CREATE USER {address.user!r}@'%' IDENTIFIED BY '…'" if _denied(error) else None
+        return [Finding("connection", False, str(error), mend)]
+    try:
+        found = [Finding("connection", True, f"{address.host}:{address.port} as {address.user}")]
+        found += server_findings(connection, server_id)
+        found += _privileges(connection, address, server_id)
+        found += _tables(connection, config, address, style)
+        found.append(_clock(connection))
+        return found
+    finally:
+        connection.close()
+
+
+def require(connection: Connection, address: Address, server_id: int) -> None:
+    """Stop, where rows would be wrong or missing without anybody noticing."""
+    for finding in server_findings(connection, server_id):
+        if not finding.ok and finding.name in _REQUIRED:
+            raise Refused(f"{address.host}: {finding.sentence}", hint=finding.mend)
+
+
+_REQUIRED = {"version", "log_bin", "binlog_format", "server_id", "binlog_row_metadata"}
+
+
+def server_findings(connection: Connection, server_id: int) -> list[Finding]:
+    text = str(connection.value("SELECT VERSION()"))
+    number = re.match(r"(\d+)\.(\d+)", text)
+    if "mariadb" not in text.lower() or number is None:
+        sentence = (
+            f"the server is {text}, and only MariaDB is captured: MySQL's GTIDs and JSON differ"
+        )
+        return [Finding("version", False, sentence, "use a MariaDB server, 10.5 or newer")]
+    if (int(number[1]), int(number[2])) < OLDEST:
+        sentence = f"MariaDB {text} is older than 10.5, which brought binlog_row_metadata"
+        return [Finding("version", False, sentence, "upgrade the server")]
+    return [Finding("version", True, text), *_settings(connection, server_id)]
+
+
+def _settings(connection: Connection, server_id: int) -> Iterator[Finding]:
+    names = ("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "server_id")
+    given = connection.settings(*names, "expire_logs_days", "binlog_expire_logs_seconds")
+    on = given["log_bin"] == "ON"
+    mend = "log_bin = binlog under [mariadb] of the server's configuration, then restart it"
+    yield Finding("log_bin", on, f"the binary log is {'on' if on else 'off'}", None if on else mend)
+    for name, wanted, why in (
+        ("binlog_format", "ROW", "changes must be logged as rows"),
+        ("binlog_row_image", "FULL", "columns that did not change are missing otherwise"),
+        ("binlog_row_metadata", "FULL", "rows must carry the names and types of their columns"),
+    ):
+        ok = given[name] == wanted
+        sentence = f"{name} is {given[name]}" + ("" if ok else f": {why}")
+        change = f"SET GLOBAL {name} = '{wanted}' (and set it in the server's configuration)"
+        yield Finding(name, ok, sentence, None if ok else change)
+    own = int(given["server_id"] or 0)
+    ok = own not in (0, server_id)
+    sentence = f"the server's id is {own}, the capture's {server_id}"
+    yield Finding(
+        "server_id", ok, sentence, None if ok else "give the capture another server_id = …"
+    )
+    yield _retention(given)
+
+
+def _retention(given: dict[str, str | None]) -> Finding:
+    seconds = int(given["binlog_expire_logs_seconds"] or 0)
+    seconds = seconds or int(float(given["expire_logs_days"] or 0) * 86_400)
+    ok = seconds == 0 or seconds >= RETENTION_S
+    kept = "until someone purges them" if seconds == 0 else f"for {seconds / 3600:.1f} hours"
+    sentence = f"binary logs are kept {kept}"
+    if not ok:
+        sentence += ": a capture that stands still longer has to take its snapshot anew"
+    mend = "SET GLOBAL binlog_expire_logs_seconds = 604800"
+    return Finding("retention", ok, sentence, None if ok else mend)
+
+
+def _privileges(connection: Connection, address: Address, server_id: int) -> Iterator[Finding]:
+    user = str(connection.value("SELECT CURRENT_USER()"))
+    name, _, host = user.rpartition("@")
+    who = f"'{name}'@'{host}'"
+    error = _tried(lambda: connection.execute("SHOW BINARY LOGS"))
+    yield Finding(
+        "privilege BINLOG MONITOR",
+        error is None,
+        error or "may ask for the binary log's position",
+        None if error is None else f"GRANT BINLOG MONITOR ON *.* TO {who}",
+    )
+    error = _tried(lambda: _dump(connection, address, server_id))
+    yield Finding(
+        "privilege REPLICATION SLAVE",
+        error is None,
+        error or "may read the binary log",
+        None if error is None else f"GRANT REPLICATION SLAVE ON *.* TO {who}",
+    )
+
+
+def _dump(connection: Connection, address: Address, server_id: int) -> None:
+    """Begin to read where the server is now; with a number that throws no running capture out."""
+    here = GtidPosition.parse(str(connection.value("SELECT @@gtid_binlog_pos")))
+    trial = BinlogStream(address, here, server_id ^ 0x20000000)
+    try:
+        trial.read(1.0)
+    finally:
+        trial.close()
+
+
+def _tables(
+    connection: Connection, config: CaptureConfig, address: Address, style: Style
+) -> Iterator[Finding]:
+    now = schema.read(connection, address.database, config.tables, missing_ok=True)
+    missing = sorted(set(config.tables) - set(now))
+    ok = bool(now) and not missing
+    names = ", ".join(missing)
+    sentence = f"{len(now)} tables" if ok else f"not found or not readable: {names or 'any table'}"
+    grant = f"GRANT SELECT ON `{address.database}`.* TO the user, or mend `tables`"
+    yield Finding("tables", ok, sentence, None if ok else grant)
+    for table in now.values():
+        yield from _table(connection, address, table, style)
+
+
+def _table(
+    connection: Connection, address: Address, table: Table, style: Style
+) -> Iterator[Finding]:
+    full = f"`{address.database}`.`{table.name}`"
+    name = f"table {table.name}"
+    error = _tried(lambda: connection.execute(f"SELECT 1 FROM {full} LIMIT 1"))
+    if error is not None:
+        yield Finding(name, False, error, f"GRANT SELECT ON {full} TO the user")
+    if not table.key:
+        sentence = "it has no primary key: its records have no key, so nothing can be compacted"
+        yield Finding(name, False, sentence, f"ALTER TABLE {full} ADD PRIMARY KEY (…)")
+    if table.engine.lower() != "innodb":
+        sentence = f"its engine {table.engine} has no consistent snapshot and cannot roll back"
+        yield Finding(name, False, sentence, f"ALTER TABLE {full} ENGINE = InnoDB")
+    for column in table.columns:
+        try:
+            values.field(column, style)
+        except SchemaUnknown as unknown:
+            yield Finding(name, False, str(unknown), unknown.hint)
+
+
+def _clock(connection: Connection) -> Finding:
+    theirs = float(connection.value("SELECT UNIX_TIMESTAMP(NOW(6))"))
+    apart = abs(theirs - time.time())
+    ok = apart < CLOCK_S
+    sentence = f"the server's clock and this one are {apart:.1f} s apart"
+    return Finding("clock", ok, sentence, None if ok else "set both by NTP")
+
+
+def _tried(act: object) -> str | None:
+    try:
+        act()  # type: ignore[operator]
+    except (CaptureError, Interrupted) as error:
+        return str(error)
+    return None
+
+
+def _denied(error: Exception) -> bool:
+    return isinstance(error, Refused)

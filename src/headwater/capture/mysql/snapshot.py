@@ -1,0 +1,239 @@
+"""The first snapshot: every row as it was at one place of the binary log, without a lock.
+
+Called by `source`. `START TRANSACTION WITH CONSISTENT SNAPSHOT` gives a view of all transactional tables
+and, as MariaDB keeps its binary log in step with it, that view's exact place (`binlog_snapshot_%`).
+
+Tables are read in the order of their primary key, a chunk at a time; a position says after which key to
+go on. After a restart the old view is gone and a new, later one is opened: first the changes in between
+are streamed for everything that was read already, then reading goes on in the new view. So what a reader
+sees never goes back in time. A table whose key cannot be continued from begins again, after a truncate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Refused
+from headwater.capture.mysql import charsets
+from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.encoding import ENVELOPE_BYTES
+from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
+from headwater.capture.mysql.values import Description
+
+CHUNK_ROWS = 20_000
+_FETCH_ROWS = 500
+_ORDERED = {
+    *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG, wire.NEWDECIMAL, wire.DATE),
+    *(wire.DATETIME2, wire.TIMESTAMP2, wire.TIME2, wire.YEAR, wire.STRING, wire.VARCHAR),
+}
+
+
+class View:
+    """A consistent view of the database, and its place in the binary log."""
+
+    def __init__(self, address: Address) -> None:
+        self.connection = Connection(address)
+        execute = self.connection.execute
+        execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        execute("SET SESSION net_write_timeout = 3600")  # the log may be slower than the server
+        execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        status = dict(execute("SHOW STATUS LIKE 'binlog_snapshot_%'"))
+        self.file = status.get("Binlog_snapshot_file") or ""
+        self.pos = int(status.get("Binlog_snapshot_position") or 0)
+        gtid = self.connection.value("SELECT BINLOG_GTID_POS(%s, %s)", [self.file, self.pos])
+        if not self.file or gtid is None:
+            self.connection.close()
+            raise Refused(
+                "the MariaDB server does not say where in its binary log a snapshot stands",
+                hint="switch the binary log on: log_bin in the server's configuration, then restart it",
+            )
+        self.gtid = GtidPosition.parse(gtid)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class Snapshot:
+    """Reads what is pending, from a view."""
+
+    def __init__(
+        self, config: CaptureConfig, tables: Tables, view: View, server: int, chunk_rows: int
+    ) -> None:
+        self._config = config
+        self._tables = tables
+        self._view = view
+        self._server = server
+        self._chunk_rows = chunk_rows
+        self.progress: Progress | None = None
+
+    def read(self, position: Position) -> Iterator[Batch]:
+        """The rest of the snapshot; the last batch's position has no `snapshot`."""
+        state = position["snapshot"]
+        pending = [name for name in state["pending"] if name in self._tables.now]
+        done = len(state["pending"]) - len(pending)
+        schemas = dict(position["schemas"])
+        here = {**position, "gtid": str(self._view.gtid)}
+        here |= {"file": self._view.file, "pos": self._view.pos, "schemas": schemas}
+        for number, name in enumerate(pending):
+            table = self._tables.as_now(name)
+            after = state.get("after") if number == 0 and state.get("table") == name else None
+            left = pending[number:]
+            yield from self._table(table, after, left, here, schemas, done + number)
+        final = {key: value for key, value in here.items() if key != "snapshot"}
+        yield Batch({**final, "schemas": dict(schemas)})
+
+    def _table(
+        self,
+        table: CapturedTable,
+        after: Any,
+        left: list[str],
+        here: Position,
+        schemas: dict[str, str],
+        done: int,
+    ) -> Iterator[Batch]:
+        now = self._tables.now[table.name]
+        records: list[Record] = []
+        started = table.name == here["snapshot"].get("table")
+        if schemas.get(table.name) != table.digest:
+            schemas[table.name] = table.digest
+            self._tables.latest[table.name] = table
+            records.append(self._schema(table))
+        chunked = continues(table)
+        if started and after is None:
+            # It was begun and cannot be gone on with: readers forget what they have of it.
+            rest = f',"ts_ms":{_now_ms()},"transaction":null'
+            records.append(self._tables.emptied(table.name, self._source(table.name), rest))
+        count = 0
+        size = 0
+        snapshot: dict[str, Any] = {"pending": left, "table": table.name}
+        for rows, last in self._chunks(table, after if chunked else None, chunked):
+            size += self._encode(table, rows, records)
+            count += len(rows)
+            if last is not None:
+                snapshot["after"] = last
+            if size >= BATCH_BYTES:
+                self.progress = Progress(table.name, count, now.rows, done, done + len(left))
+                yield Batch(
+                    {**here, "schemas": dict(schemas), "snapshot": dict(snapshot)}, records, count
+                )
+                records, size = [], 0
+        self.progress = Progress(table.name, count, count, done + 1, done + len(left))
+        over = {"pending": left[1:]}
+        rows_left = sum(1 for record in records if record[0] == table.topic)
+        yield Batch({**here, "schemas": dict(schemas), "snapshot": over}, records, rows_left)
+
+    def _chunks(
+        self, table: CapturedTable, after: Any, chunked: bool
+    ) -> Iterator[tuple[list[Any], Any]]:
+        """Rows as the server's text, with the key of the last, where one can go on from it."""
+        names = [_quoted(column.name) for column in table.descriptions]
+        shown = ", ".join(
+            field.select.format(name) for field, name in zip(table.fields, names, strict=True)
+        )
+        # Key columns once more, as they are: an expression may stand in their place above.
+        keys = [names[place] for place in table.key] if chunked else []
+        shown = ", ".join([shown, *keys])
+        source = f"{_quoted(self._tables.database)}.{_quoted(table.name)}"
+        while True:
+            condition, parameters = _after(table, after)
+            order = f" ORDER BY {', '.join(keys)} LIMIT {self._chunk_rows}" if chunked else ""
+            statement = f"SELECT {shown} FROM {source}{condition}{order}"
+            count = 0
+            for rows in self._view.connection.raw(statement, parameters, _FETCH_ROWS):
+                count += len(rows)
+                last = None
+                if chunked:
+                    last = after = _key_of(table, rows[-1][len(names) :])
+                yield rows, last
+            if not chunked or count < self._chunk_rows:
+                return
+
+    def _encode(self, table: CapturedTable, rows: Sequence[Any], records: list[Record]) -> int:
+        source = self._source(table.name)
+        rest = f',"ts_ms":{_now_ms()},"transaction":null'
+        created = table.encoder.created
+        converters = [field.from_text for field in table.fields]
+        size = 0
+        for row in rows:
+            values = [
+                "null" if text is None else convert(text)
+                for convert, text in zip(converters, row, strict=False)
+            ]
+            record = created(values, source, rest, "r")
+            records.append(record)
+            size += len(record[2] or b"") + ENVELOPE_BYTES // 10
+        return size
+
+    def _source(self, table: str) -> str:
+        view = self._view
+        gtid = str(view.gtid)
+        name, database = self._config.name, self._tables.database
+        head, tail = source_block(
+            name, database, table, _now_ms(), self._server, gtid, view.file, "true"
+        )
+        return f'{head}{view.pos},"row":0{tail}'
+
+    def _schema(self, table: CapturedTable) -> Record:
+        topic, database = self._config.schema_topic, self._tables.database
+        return table.schema_record(topic, database, None, self._source(table.name), _now_ms())
+
+
+def continues(table: CapturedTable) -> bool:
+    """Whether reading can go on after a key: there is one, and its text compares as it sorts."""
+    columns = [table.descriptions[place] for place in table.key]
+    return bool(columns) and all(column.wire.type in _ORDERED for column in columns)
+
+
+def _after(table: CapturedTable, after: Any) -> tuple[str, list[Any] | None]:
+    """The condition for what follows a key: a > x OR (a = x AND (b > y OR …)).
+
+    Written out, because the server uses no index for a comparison of whole rows.
+    """
+    if after is None:
+        return "", None
+    condition = ""
+    parameters: list[Any] = []
+    for place, value in reversed(list(zip(table.key, after, strict=True))):
+        column = table.descriptions[place]
+        name, given = _quoted(column.name), _parameter(column, value)
+        if condition:
+            condition = f"({name} > %s OR ({name} = %s AND {condition}))"
+            parameters = [given, given, *parameters]
+        else:
+            condition, parameters = f"{name} > %s", [given]
+    return f" WHERE {condition}", parameters
+
+
+def _key_of(table: CapturedTable, texts: Sequence[bytes]) -> list[str]:
+    """The key's values for a position: text, or hexadecimal where they are bytes."""
+    return [
+        text.hex() if _is_bytes(table.descriptions[place]) else text.decode()
+        for place, text in zip(table.key, texts, strict=True)
+    ]
+
+
+def _is_bytes(column: Description) -> bool:
+    return column.charset == charsets.BINARY and not column.special
+
+
+def _parameter(column: Description, value: str) -> Any:
+    if _is_bytes(column):
+        return bytes.fromhex(value)
+    if column.wire.type in (wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG):
+        return int(value)
+    return value
+
+
+def _quoted(name: str) -> str:
+    # Statements go through the driver's own formatting, where a percent sign stands for itself doubled.
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

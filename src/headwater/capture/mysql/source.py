@@ -1,0 +1,217 @@
+"""MariaDB as a source of changes: wires snapshot and stream together; used by the runner.
+
+A position:
+
+    {"gtid": every transaction up to here is in the log, "within": {"gtid", "events", …}: and so much of
+     the one after it, "file", "pos": the same place on the server "server",
+     "schemas": {table: digest}, "snapshot": {"pending", "table", "after"} while the first one goes on}
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError, Gap, Misconfigured
+from headwater.capture.mysql import preflight, schema, stream
+from headwater.capture.mysql.assembly import Assembly
+from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.replication import BinlogStream
+from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View, continues
+from headwater.capture.mysql.tables import Tables
+from headwater.capture.mysql.values import DECIMALS, ZERO_DATES, Style
+from headwater.capture.source import Finding
+
+OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
+
+
+class MariaDBSource:
+    """One capture's side towards the database."""
+
+    def __init__(self, config: CaptureConfig) -> None:
+        config.refuse_unknown(OPTIONS)
+        self._config = config
+        self._address = Address.parse(config.url)
+        self._style = _style(config)
+        self._server_id = _server_id(config)
+        self._chunk_rows = config.option("chunk_rows", CHUNK_ROWS)
+        self._connection: Connection | None = None
+        self._binlog: BinlogStream | None = None
+        self._assembly: Assembly | None = None
+        self._view: View | None = None
+        self._snapshot: Snapshot | None = None
+        self._tables: Tables | None = None
+        if any("." in name for name in config.tables):
+            raise Misconfigured(
+                f"capture {config.name}: tables are named without their database",
+                hint="the database is the one of the address; another needs a capture of its own",
+            )
+
+    # ── the contract ───────────────────────────────────────────────────────────────────────────
+
+    def check(self) -> list[Finding]:
+        return preflight.findings(self._config, self._address, self._style, self._server_id)
+
+    def topics(self) -> list[str]:
+        tables = self._known_tables()
+        return [*tables.topics(), self._config.transaction_topic, self._config.schema_topic]
+
+    def snapshot(self, position: Position | None) -> Iterator[Batch]:
+        preflight.require(self._database(), self._address, self._server_id)
+        view = self._view = View(self._address)
+        try:
+            self._tables = None  # as they are now, not as they were before the view
+            tables = self._known_tables()
+            server = int(self._database().value("SELECT @@server_id"))
+            if position is None:
+                position = {
+                    "server": server,
+                    "gtid": str(view.gtid),
+                    "file": view.file,
+                    "pos": view.pos,
+                    "schemas": {},
+                    "snapshot": {"pending": sorted(tables.now)},
+                }
+                yield Batch(position)
+            else:
+                self._check_continuity(position)
+                for batch in self._catch_up(position, view.gtid):
+                    position = batch.position
+                    yield batch
+            self._snapshot = Snapshot(self._config, tables, view, server, self._chunk_rows)
+            yield from self._snapshot.read(position)
+        finally:
+            view.close()
+            self._view = self._snapshot = None
+
+    def stream(self, position: Position) -> Iterator[Batch]:
+        preflight.require(self._database(), self._address, self._server_id)
+        self._check_continuity(position)
+        assembly = self._assembling(position)
+        assert self._binlog is not None
+        yield from stream.follow(self._binlog, assembly)
+
+    def acknowledge(self, position: Position) -> None:
+        """MariaDB keeps its binary log by age, whoever reads it: there is nothing to tell it."""
+
+    def lag(self) -> Lag:
+        behind = self._assembly.behind_s if self._assembly is not None else None
+        return Lag(seconds=behind, detail=f"the server is at {self._server_gtid()}")
+
+    def progress(self) -> Progress | None:
+        return self._snapshot.progress if self._snapshot is not None else None
+
+    def request_snapshot(self, tables: list[str]) -> str:
+        raise CaptureError(
+            "a MariaDB capture cannot read tables again while it streams, not yet",
+            hint="stop it, `headwater capture remove` it, and run it again: it begins with a snapshot",
+        )
+
+    def forget(self) -> None:
+        """The server keeps nothing for a capture."""
+
+    def close(self) -> None:
+        for part in (self._binlog, self._view, self._connection):
+            if part is not None:
+                part.close()
+        self._binlog = self._view = self._connection = None
+
+    # ── its parts ──────────────────────────────────────────────────────────────────────────────
+
+    def _database(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self._address)
+        return self._connection
+
+    def _server_gtid(self) -> str:
+        return str(self._database().value("SELECT @@gtid_binlog_pos"))
+
+    def _known_tables(self) -> Tables:
+        if self._tables is None:
+            database = self._database()
+            now = schema.read(
+                database, self._address.database, self._config.tables, missing_ok=True
+            )
+            self._tables = Tables(
+                self._config,
+                self._address.database,
+                now,
+                schema.charset_names(database),
+                self._style,
+            )
+        return self._tables
+
+    def _refresh(self) -> None:
+        names = self._config.tables
+        now = schema.read(self._database(), self._address.database, names, missing_ok=True)
+        self._known_tables().refresh(now)
+
+    def _assembling(self, position: Position) -> Assembly:
+        if self._binlog is not None:
+            self._binlog.close()
+        after = GtidPosition.parse(position["gtid"])
+        self._binlog = BinlogStream(self._address, after, self._server_id)
+        assembly = self._assembly = Assembly(self._config, self._known_tables(), position)
+        assembly.on_ddl = self._refresh
+        return assembly
+
+    def _catch_up(self, position: Position, end: GtidPosition) -> Iterator[Batch]:
+        """Changes since an interrupted snapshot, of what it had read."""
+        assembly = self._assembling(position)
+        state = position["snapshot"]
+        pending = set(state["pending"])
+        tables = self._known_tables()
+        name = state.get("table")
+        if name in tables.now and state.get("after") and continues(tables.as_now(name)):
+            pending.discard(name)
+        assembly.skipped_tables = frozenset(pending)
+        assert self._binlog is not None
+        yield from stream.follow_until(self._binlog, assembly, end)
+        self._binlog.close()
+        self._binlog = None
+
+    def _check_continuity(self, position: Position) -> None:
+        """A server that was reset has the same names for other transactions; their places tell."""
+        database = self._database()
+        if position.get("server") != int(database.value("SELECT @@server_id")):
+            return  # another server took over: its files are others, its GTIDs are checked by itself
+        files = [row[0] for row in database.execute("SHOW BINARY LOGS")]
+        if position["file"] not in files:
+            return  # purged: the server itself looks whether anything after the position is missing
+        there = database.value(
+            "SELECT BINLOG_GTID_POS(%s, %s)", [position["file"], position["pos"]]
+        )
+        if there is None or GtidPosition.parse(there) != GtidPosition.parse(position["gtid"]):
+            raise Gap(
+                f"the server's binary log is not the one that was read before: at {position['file']} "
+                f"{position['pos']} it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
+                hint="the server was reset or restored: take the snapshot anew",
+            )
+
+
+def _style(config: CaptureConfig) -> Style:
+    style = Style(config.option("decimals", "string"), config.option("zero_dates", "text"))
+    for name, given, known in (
+        ("decimals", style.decimals, DECIMALS),
+        ("zero_dates", style.zero_dates, ZERO_DATES),
+    ):
+        if given not in known:
+            raise Misconfigured(
+                f"capture {config.name}: {name} = {given!r} is not known",
+                hint=f"one of {', '.join(known)}",
+            )
+    return style
+
+
+def _server_id(config: CaptureConfig) -> int:
+    """Every replica needs its own number: from the capture's name, high up, unless it is given."""
+    given = config.option("server_id", 0)
+    if not 0 <= given < 1 << 32:
+        raise Misconfigured(
+            f"capture {config.name}: server_id = {given} is no number of a server",
+            hint="1 to 4294967295, another one for every replica",
+        )
+    return given or 0x40000000 | zlib.crc32(config.name.encode()) & 0x3FFFFFFF

@@ -1,0 +1,43 @@
+"""The loop from the server's events to batches; called by `source`.
+
+A batch goes out when it is large enough, or when the server has nothing more at hand: alone a change is
+in the log within milliseconds, and under load batches grow by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.capture.change import Batch
+from headwater.capture.mysql.assembly import Assembly
+from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.replication import BinlogStream
+from headwater.capture.source import IDLE_S
+
+
+def follow(binlog: BinlogStream, assembly: Assembly) -> Iterator[Batch]:
+    """All that comes, for ever."""
+    while True:
+        for frame in binlog.read(IDLE_S):
+            assembly.event(frame)
+            if assembly.due:
+                yield assembly.take()
+        if not (assembly.waiting and binlog.waiting()):
+            yield assembly.take()
+
+
+def follow_until(binlog: BinlogStream, assembly: Assembly, end: GtidPosition) -> Iterator[Batch]:
+    """All transactions up to that position and none after it."""
+    while not _reached(assembly, end):
+        for frame in binlog.read(IDLE_S):
+            assembly.event(frame)
+            if assembly.due:
+                yield assembly.take()
+            if _reached(assembly, end):
+                break
+        yield assembly.take()
+
+
+def _reached(assembly: Assembly, end: GtidPosition) -> bool:
+    now = assembly.gtid
+    return not assembly.open and all(now.has(gtid) for gtid in end.last.values())

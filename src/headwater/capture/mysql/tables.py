@@ -1,0 +1,243 @@
+"""The captured tables: by what their table maps say, with decoder and encoder ready.
+
+Used by `assembly` for every table map and by `snapshot`. A table that changes gets a new entry; the
+old one serves the rows before. Which tables are captured is decided here.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from headwater.capture.change import Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import TableEncoder, dumps, quote
+from headwater.capture.errors import Misconfigured
+from headwater.capture.mysql import schema, table_map, values
+from headwater.capture.mysql.rows import RowDecoder
+from headwater.capture.mysql.schema import Table
+from headwater.capture.mysql.values import Description, Style
+
+REMEMBERED_MAX = 1000
+
+SOURCE_SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "fields": [
+        {"type": kind, "optional": optional, "field": name}
+        for name, kind, optional in (
+            ("version", "string", False),
+            ("connector", "string", False),
+            ("name", "string", False),
+            ("ts_ms", "int64", False),
+            ("snapshot", "string", True),
+            ("db", "string", False),
+            ("sequence", "string", True),
+            ("ts_us", "int64", True),
+            ("ts_ns", "int64", True),
+            ("table", "string", True),
+            ("server_id", "int64", False),
+            ("gtid", "string", True),
+            ("file", "string", False),
+            ("pos", "int64", False),
+            ("row", "int32", False),
+            ("thread", "int64", True),
+            ("query", "string", True),
+        )
+    ],
+    "optional": False,
+    "name": "io.debezium.connector.mariadb.Source",
+}
+
+
+def source_block(
+    name: str,
+    database: str,
+    table: str | None,
+    ts_ms: int,
+    server: int,
+    gtid: str,
+    file: str,
+    snapshot: str = "false",
+) -> tuple[str, str]:
+    """Debezium's source block up to `pos`, and what follows `row`."""
+    head = (
+        f'{{"version":"{VERSION}","connector":"mariadb","name":{quote(name)},"ts_ms":{ts_ms},'
+        f'"snapshot":"{snapshot}","db":{quote(database)},"sequence":null,"ts_us":{ts_ms}000,'
+        f'"ts_ns":{ts_ms}000000,"table":{"null" if table is None else quote(table)},'
+        f'"server_id":{server},"gtid":"{gtid}","file":{quote(file)},"pos":'
+    )
+    return head, ',"thread":null,"query":null}'
+
+
+VERSION = version("headwater")
+
+
+class CapturedTable:
+    """One table at one moment of its schema."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        name: str,
+        columns: Sequence[Description],
+        key: Sequence[int],
+        style: Style,
+        transactional: bool,
+    ) -> None:
+        self.name = name
+        self.topic = f"{config.name}.{topic_part(name)}"
+        self.descriptions = tuple(columns)
+        self.key = tuple(key)
+        self.transactional = transactional
+        self.fields = tuple(values.field(column, style) for column in columns)
+        self.decoder = RowDecoder(self.fields)
+        self.encoder = TableEncoder(
+            self.topic,
+            [field.column for field in self.fields],
+            self.key,
+            schema=SOURCE_SCHEMA if config.schema else None,
+            tombstones=config.tombstones,
+        )
+        shape = [[*column.wire, *_shown(column)] for column in columns]
+        self.digest = f"{zlib.crc32(json.dumps([shape, self.key]).encode()):08x}"
+
+    def schema_record(
+        self, topic: str, database: str, before: CapturedTable | None, source: str, ts_ms: int
+    ) -> Record:
+        """The table's columns from this position on; with what changed, where that is known."""
+        collection = f"{database}.{self.name}"
+        shown = [
+            {**field.column.field(), "wire": list(column.wire), **dict(_described(column))}
+            for field, column in zip(self.fields, self.descriptions, strict=True)
+        ]
+        value = (
+            f'{{"table":{quote(collection)},"topic":{quote(self.topic)},'
+            f'"change":"{"CREATE" if before is None else "ALTER"}","columns":{dumps(shown)},'
+            f'"key":{dumps([self.descriptions[place].name for place in self.key])},'
+            f'"changes":{dumps(self._changes(before))},"ddl":null,"source":{source},"ts_ms":{ts_ms}}}'
+        )
+        return (topic, dumps({"table": collection}).encode(), value.encode())
+
+    def _changes(self, before: CapturedTable | None) -> dict[str, list[str]] | None:
+        if before is None:
+            return None
+        old = {column.name: column for column in before.descriptions}
+        new = {column.name: column for column in self.descriptions}
+        return {
+            "added": [name for name in new if name not in old],
+            "dropped": [name for name in old if name not in new],
+            "retyped": [name for name in new if name in old and old[name] != new[name]],
+        }
+
+
+def _shown(column: Description) -> list[Any]:
+    text = (column.name, column.nullable, column.unsigned, column.charset, column.special)
+    return [*text, list(column.members)]
+
+
+def _described(column: Description) -> list[tuple[str, Any]]:
+    return [
+        (name, value)
+        for name in ("unsigned", "charset", "members", "special")
+        if (value := getattr(column, name))
+    ]
+
+
+def topic_part(name: str) -> str:
+    """A table's name as part of a topic's: what topics cannot have becomes an underscore."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
+
+
+class Tables:
+    """Which tables are captured, and how each looks by the latest table map."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        database: str,
+        now: Mapping[str, Table],
+        charset_names: Mapping[int, str],
+        style: Style,
+    ) -> None:
+        self._config = config
+        self.database = database
+        self.now = dict(now)
+        self._charset_names = charset_names
+        self._style = style
+        self._by_map: dict[bytes, CapturedTable | None] = {}
+        self.latest: dict[str, CapturedTable] = {}
+        self._used: set[str] = set()
+        self._check_topics()
+
+    def _check_topics(self) -> None:
+        seen: dict[str, str] = {}
+        for name in self.names():
+            other = seen.setdefault(topic_part(name), name)
+            if other != name:
+                raise Misconfigured(
+                    f"the tables {other!r} and {name!r} would share the topic "
+                    f"{self._config.name}.{topic_part(name)}",
+                    hint="name only one of them in `tables`",
+                )
+
+    def wants(self, database: str, table: str) -> bool:
+        if database != self.database:
+            return False
+        return not self._config.tables or table in self._config.tables
+
+    def names(self) -> list[str]:
+        """Those there are now, and those that there were in what was read."""
+        return sorted({*self.now, *self._used, *self._config.tables})
+
+    def topic(self, name: str) -> str:
+        self._used.add(name)
+        return f"{self._config.name}.{topic_part(name)}"
+
+    def topics(self) -> list[str]:
+        return [self.topic(name) for name in self.names()]
+
+    def emptied(self, name: str, source: str, rest: str) -> Record:
+        """The record of a truncate; the table itself may be gone, and its columns unknown."""
+        encoder = TableEncoder(self.topic(name), [], [])
+        if self._config.schema and name in self.latest:
+            encoder = self.latest[name].encoder
+        return encoder.truncated(source, rest)
+
+    def refresh(self, now: Mapping[str, Table]) -> None:
+        """The server was asked again, as a statement changed tables."""
+        self.now = dict(now)
+        self._by_map.clear()
+
+    def by_map(self, body: bytes) -> CapturedTable | None:
+        """The table of a table map's bytes from the database's name on; None if it is not captured."""
+        try:
+            return self._by_map[body]
+        except KeyError:
+            pass
+        if len(self._by_map) >= REMEMBERED_MAX:
+            self._by_map.clear()
+        seen = table_map.parse(body)
+        table = None
+        if self.wants(seen.database, seen.table):
+            table = self._known(seen)
+        self._by_map[body] = table
+        return table
+
+    def _known(self, seen: table_map.TableMap) -> CapturedTable:
+        self._used.add(seen.table)
+        now = self.now.get(seen.table)
+        columns, key = schema.describe(seen, now, self._charset_names)
+        transactional = now is None or now.engine.lower() in ("innodb", "rocksdb", "tokudb")
+        table = CapturedTable(self._config, seen.table, columns, key, self._style, transactional)
+        latest = self.latest.get(seen.table)
+        if latest is not None and latest.digest == table.digest:
+            return latest
+        return table
+
+    def as_now(self, name: str) -> CapturedTable:
+        """The table as the server describes it, for a snapshot."""
+        now = self.now[name]
+        return CapturedTable(self._config, name, now.columns, now.key, self._style, True)
