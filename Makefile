@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint fmt bench bench-broker docs clean
+.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark docs clean
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -86,10 +86,13 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker ## Run all benchmarks
+bench: bench-broker bench-spark ## Run all benchmarks
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
 	@$(BIN)/python -m bench.broker $(ARGS)
+
+bench-spark: setup ## Compare the Spark source with Spark's Kafka connector in one run (ARGS="--help")
+	@$(BIN)/python -m bench.spark $(ARGS)
 
 docs: setup ## Write docs/cli.md and docs/settings.md again from the code
 	@$(BIN)/python docs/generate.py
