@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from headwater.spark import connect
-from headwater.spark.sink import ending, part
+from headwater.spark.sink import ending, listing, part
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.part import Part
@@ -72,7 +72,10 @@ class BatchWriter(DataSourceArrowWriter):
         if batch is not None:
             self._in_stream.abort(messages, batch)
             return
-        ending.abort(connect.cluster(self._settings.client), _parts(messages))
+        cluster = connect.cluster(self._settings.client)
+        ending.abort(cluster, _parts(messages))
+        # Tasks that Spark killed when another had failed could not take theirs back themselves.
+        listing.abort_orphans(cluster, f"headwater-job-{self._job}")
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:

@@ -26,6 +26,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.record import codecs
 from headwater.record.records import Record, build
 from headwater.spark import connect
 from headwater.spark import connection as api
@@ -79,7 +80,12 @@ class Decisions:
         if known.parts or known.offset < 0:
             return known
         found = self._search(known.offset) or self._search()
-        assert found is not None, "compaction keeps the last record of a key"
+        if found is None:
+            raise BatchRefused(
+                f"Batch {known.batch} is decided, but the record that says of what it consists is gone.",
+                hint=f"Topic {TOPIC} must not be deleted. Compare source and topic, and start with a "
+                "new checkpoint from where the query should go on.",
+            )
         return found
 
     def claim(self) -> tuple[Identity, Decision | None]:
@@ -90,7 +96,7 @@ class Decisions:
     def write(self, identity: Identity, decision: Decision) -> None:
         """Must follow `claim`. When this returns, the decision is durable."""
         ensure_topic(self._cluster)
-        producing = Producing(self._cluster, identity, 0, self._cluster.deadline_s)
+        producing = Producing(self._cluster, identity, codecs.GZIP, self._cluster.deadline_s)
         record = Record(0, 0, self._sink.encode(), _encode(decision))
         whole = memoryview(bytearray(build([record])))
         producing.send([Unsent(*PLACE, 1, whole)])
@@ -127,7 +133,7 @@ class Decisions:
             note = json.loads(found.metadata)
             return Decision(note["batch"], note["run"], 0, offset=found.committed_offset)
 
-        return self._cluster.retrying(attempt)
+        return transaction.asking(self._cluster, attempt)
 
     def _search(self, start: int = 0) -> Decision | None:
         """The query's last committed record from `start` on."""

@@ -25,6 +25,8 @@ from headwater.spark.sink.rows import Rows
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.transaction import Identity
 
+_ABORT_S = 5.0
+
 
 @dataclass(frozen=True)
 class Part:
@@ -85,11 +87,7 @@ def _abort_quietly(cluster: Cluster, identity: Identity) -> None:
     """So that readers need not wait for the time-out. The error that brought us here matters more."""
     try:
         cluster.forget()  # answers to what was sent may still be on their way
-        cluster.deadline_s, kept = 5.0, cluster.deadline_s
-        try:
-            transaction.end(cluster, identity, commit=False)
-        finally:
-            cluster.deadline_s = kept
+        transaction.end(cluster, identity, commit=False, deadline_s=_ABORT_S)
     except Exception:
         cluster.forget()
 

@@ -27,6 +27,8 @@ from headwater.spark.sink.rows import Unsent, finish
 from headwater.spark.sink.transaction import PRODUCE_VERSION, Identity, add_partitions
 
 WINDOW = 4
+_USE = "produce"
+"""A connection of its own: requests run ahead of answers here, and nowhere else in the sink."""
 _REQUEST_BYTES_MAX = 8 << 20
 _REQUEST_TIMEOUT_MS = 30_000
 _LOST = (
@@ -137,11 +139,14 @@ class Producing:
         while len(flying) >= WINDOW:
             self._land(node_id)
         flying.append(request)
-        self._cluster.node(node_id).send(api.PRODUCE, self._body(request), PRODUCE_VERSION)
+        self._cluster.node(node_id, _USE).send(api.PRODUCE, self._body(request), PRODUCE_VERSION)
 
     def _land(self, node_id: int) -> None:
         """Take the next answer. Raises TryAgain if a batch in it must be sent again."""
-        answer = self._cluster.node(node_id).receive()
+        node = self._cluster.node(node_id, _USE)
+        if not node.pending:
+            raise Disconnected("the connection on which the answer would come is gone")
+        answer = node.receive()
         self._settle(self._flying[node_id].popleft(), answer)
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -206,7 +211,7 @@ class Producing:
             if batch.acknowledged:
                 return
             self._leaders = None
-            node = self._cluster.node(self._leader(batch.place))
+            node = self._cluster.node(self._leader(batch.place), _USE)
             answer = node.ask(api.PRODUCE, self._body([batch]), PRODUCE_VERSION)
             try:
                 self._settle([batch], answer)

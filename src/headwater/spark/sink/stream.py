@@ -133,6 +133,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _, known = decisions.claim()
         kept = decisions.whole(known).parts if known is not None and known.batch == batchId else ()
         ending.abort(cluster, [each.part for each in prepared if each.part not in kept])
+        if not kept:
+            listing.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
 
 
 def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:

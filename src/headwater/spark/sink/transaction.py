@@ -12,18 +12,21 @@ so: a decided batch is ended again after a crash, by whoever comes next.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from kio.schema.errors import ErrorCode
 
 from headwater.spark import connect
 from headwater.spark import connection as api
 from headwater.spark.connect import Cluster, TopicPartition, TryAgain
+from headwater.spark.connection import Disconnected
 from headwater.spark.sink.errors import PartLost
 
+Result = TypeVar("Result")
 PRODUCE_VERSION = 11
 _INIT_VERSION, _ADD_VERSION, _END_VERSION = 4, 3, 4
 _FIND_VERSION = 3
@@ -37,6 +40,11 @@ _OVER = (
     ErrorCode.transactional_id_not_found,
 )
 _POLL_S = 0.005
+
+
+_KEEPERS_MAX = 10_000
+_keepers: WeakKeyDictionary[Cluster, dict[tuple[int, str], int]] = WeakKeyDictionary()
+"""Which node keeps which group or transaction, as far as asked."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +65,32 @@ class Ended(Enum):
 
 
 def coordinator(cluster: Cluster, key: str, kind: int) -> api.Connection:
-    """The connection to the broker that keeps this group or transaction. For use inside `retrying`."""
-    body = {"key": key, "key_type": kind}
-    answer = cluster.anyone().ask(api.FIND_COORDINATOR, body, _FIND_VERSION)
-    connect.check(answer.error_code, f"finding the coordinator of {key}")
-    cluster.locate(answer.node_id, (answer.host, answer.port))
-    return cluster.node(answer.node_id)
+    """The connection to the broker that keeps this group or transaction. For use inside `asking`."""
+    known = _keepers.setdefault(cluster, {})
+    if (kind, key) not in known:
+        body = {"key": key, "key_type": kind}
+        answer = cluster.anyone().ask(api.FIND_COORDINATOR, body, _FIND_VERSION)
+        connect.check(answer.error_code, f"finding the coordinator of {key}")
+        cluster.locate(answer.node_id, (answer.host, answer.port))
+        if len(known) >= _KEEPERS_MAX:
+            known.clear()
+        known[kind, key] = answer.node_id
+    return cluster.node(known[kind, key])
+
+
+def asking(
+    cluster: Cluster, attempt: Callable[[], Result], deadline_s: float | None = None
+) -> Result:
+    """`retrying`, with coordinators looked for anew after a failure."""
+
+    def once() -> Result:
+        try:
+            return attempt()
+        except (Disconnected, TryAgain):
+            _keepers.pop(cluster, None)
+            raise
+
+    return cluster.retrying(once, deadline_s)
 
 
 def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Identity:
@@ -86,7 +114,7 @@ def begin(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Identity:
         connect.check(answer.error_code, "beginning a transaction")
         return Identity(transactional_id, answer.producer_id, answer.producer_epoch)
 
-    return cluster.retrying(attempt)
+    return asking(cluster, attempt)
 
 
 def add_partitions(
@@ -115,7 +143,7 @@ def add_partitions(
                     raise TryAgain(f"the coordinator does not know topic {topic.name}")
                 _check(each.partition_error_code, f"adding {topic.name} to a transaction")
 
-    cluster.retrying(attempt)
+    asking(cluster, attempt)
 
 
 def commit_offset(
@@ -150,10 +178,12 @@ def commit_offset(
         stored = keeper.ask(api.TXN_OFFSET_COMMIT, body, _OFFSETS_VERSION)
         _check(stored.topics[0].partitions[0].error_code, f"noting the batch in group {group}")
 
-    cluster.retrying(attempt)
+    asking(cluster, attempt)
 
 
-def end(cluster: Cluster, identity: Identity, commit: bool) -> Ended:
+def end(
+    cluster: Cluster, identity: Identity, commit: bool, deadline_s: float | None = None
+) -> Ended:
     """Commit or abort; asking again after DONE is answered with DONE."""
     body = {
         "transactional_id": identity.transactional_id,
@@ -170,7 +200,7 @@ def end(cluster: Cluster, identity: Identity, commit: bool) -> Ended:
         connect.check(code, "ending a transaction")
         return Ended.DONE
 
-    return cluster.retrying(attempt)
+    return asking(cluster, attempt, deadline_s)
 
 
 def _patiently(keeper: api.Connection, which: int, body: dict[str, Any], version: int) -> Any:
