@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 COMPAT = "tests/compat/"
 TOGETHER = ("tests/security/", "tests/spark/", "tests/broker/settings/")
+APART = ("tests/docs/test_snippets.py",)
+"""Every test starts all that it needs, and may take long: each for itself."""
 LONGEST_FIRST = (
+    "tests/docs/test_snippets.py::test_the_snippets_of_a_page_run_in_order[docs/spark",
+    "tests/docs/test_snippets.py::test_the_snippets_of_a_page_run_in_order[docs/pipelines",
     "tests/compat/ on kafka",
     "tests/compat/ on headwater",
     "tests/spark/",
@@ -50,6 +54,8 @@ def part_of(nodeid: str) -> str:
     if path.startswith(COMPAT):
         server = _SERVER.search(name)
         return f"{COMPAT} on {server[1]}" if server else path
+    if path in APART:
+        return nodeid
     return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
 

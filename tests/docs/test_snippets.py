@@ -35,6 +35,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
         broker.stop()
 
 
+@pytest.mark.timeout(400)  # a page that starts Spark takes half a minute on a machine at rest
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(map(runs, snippets(page)))], ids=name
 )
@@ -63,6 +64,6 @@ def run(command: list[str], folder: Path, bootstrap: str, where: str) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     assert done.returncode == 0, f"{where} failed:\n{done.stdout}{done.stderr}"
