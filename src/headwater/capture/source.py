@@ -70,6 +70,14 @@ class Source(Protocol):
         """The topics that it will write to, to be created before the first record."""
         ...
 
+    def request_snapshot(self, tables: list[str]) -> str:
+        """Ask the capture that runs to read these tables again, all if none; a sentence on how."""
+        ...
+
+    def forget(self) -> None:
+        """Remove what the database keeps for this capture; the next run begins with a snapshot."""
+        ...
+
     def close(self) -> None:
         """Let go of connections; what the database keeps for this capture stays."""
         ...

@@ -238,7 +238,7 @@ def _read(
         reader.assign([TopicPartition(POSITIONS, 0, begin)])
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            for message in reader.consume(1000, 0.2):
+            for message in reader.consume(1000, 0.02):
                 error = message.error()
                 if error is None:
                     yield message.key(), message.value()

@@ -33,7 +33,7 @@ def read(bootstrap: str, topic: str) -> list[Read]:
         reader.assign([TopicPartition(topic, place, 0) for place in found])
         waiting, records = set(found), []
         while waiting:
-            for message in reader.consume(1000, 1.0):
+            for message in reader.consume(1000, 0.02):
                 error = message.error()
                 if error is None:
                     records.append(

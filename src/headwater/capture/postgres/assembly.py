@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable
 from struct import Struct
 from typing import Any
@@ -28,6 +29,7 @@ from headwater.capture.postgres.relations import Relation, Relations, schema_rec
 _NUMBER = Struct(">I").unpack_from
 INSERT, UPDATE, DELETE, TRUNCATE = 0x49, 0x55, 0x44, 0x54
 RELATION, TYPE, MESSAGE, ORIGIN = 0x52, 0x59, 0x4D, 0x4F
+RECENT_XIDS = 10_000
 OWN_PREFIX = "headwater"
 """Logical messages of ours: watermarks and requests, not for readers."""
 
@@ -50,9 +52,10 @@ class Assembly:
         self._in_transaction = False
         self._ignored = False
         self._seen = 0
+        self.recent_xids: deque[int] = deque(maxlen=RECENT_XIDS)
         self.on_own_message: Callable[[LogicalMessage], None] | None = None
         self.on_key: Callable[[Relation, bytes | None], None] | None = None
-        """Told the key of every change, while an incremental snapshot wants to know."""
+        """Told the key of every change (None: all keys), while an incremental snapshot wants to know."""
 
     # ── the batch ──────────────────────────────────────────────────────────────────────────────
 
@@ -113,6 +116,7 @@ class Assembly:
     def commit(self, end_lsn: int) -> None:
         assert self._in_transaction
         self._in_transaction = False
+        self.recent_xids.append(self._xid)
         if self._ignored:
             return
         if self._counts and self._config.transactions:
@@ -179,8 +183,8 @@ class Assembly:
         source, rest = self._count(relation, lsn)
         if source:
             self.add([relation.encoder.truncated(source, rest)], 1)
-            if self.on_key is not None:
-                self.on_key(relation, None)
+        if self.on_key is not None:
+            self.on_key(relation, None)
 
     def _count(self, relation: Relation, lsn: int) -> tuple[str, str]:
         """Number the event; its source block and what follows it, or nothing if it is in the log."""
@@ -201,15 +205,18 @@ class Assembly:
 
     def _relation(self, lsn: int, data: bytes, at: int) -> None:
         before, now = self.relations.learn(pgoutput.relation(data, at))
+        if self.on_key is not None and before is not None and before.digest != now.digest:
+            self.on_key(now, None)
+        if not self._ignored and self._seen >= self._skip:
+            self.know(before, now, now.source("false", self._time_us, self._xid, lsn, self.lsn))
+
+    def know(self, before: Relation | None, now: Relation, source: str) -> None:
+        """Record a table's columns at this position, if readers do not know them yet."""
         known = self._schemas.get(now.collection)
-        if self._ignored or known == now.digest or self._seen < self._skip:
-            return
-        # One of these is written again only if the position below it was not stored.
-        source = now.source("false", self._time_us, self._xid, lsn, self.lsn)
-        self.add(
-            [schema_record(self._config.schema_topic, before, now, source, first=known is None)]
-        )
-        self._schemas = {**self._schemas, now.collection: now.digest}
+        if known != now.digest:
+            topic = self._config.schema_topic
+            self.add([schema_record(topic, before, now, source, first=known is None)])
+            self._schemas = {**self._schemas, now.collection: now.digest}
 
     def message(self, message: LogicalMessage) -> None:
         """A logical message, of a transaction or between transactions."""

@@ -4,7 +4,7 @@ Opened by `headwater.capture.postgres.open_source`, used by the runner. A positi
 
     {"system": the cluster's id, "lsn": everything committed before it is in the log,
      "skip": and so many events of the transaction after it, "schemas": {table: digest},
-     "snapshot": {…while the first snapshot goes on…}}
+     "snapshot": {…while the first snapshot goes on…}, "incremental": {…while one goes on…}}
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import psycopg
 
 from headwater.capture.change import Batch, Lag, Position, Progress
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Interrupted
-from headwater.capture.postgres import check, slot
+from headwater.capture.errors import Interrupted, Misconfigured
+from headwater.capture.postgres import check, incremental, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.connection import connect, plain
+from headwater.capture.postgres.connection import connect, identifier, plain
+from headwater.capture.postgres.incremental import Incremental
 from headwater.capture.postgres.relations import Relations
 from headwater.capture.postgres.replication import Replication
 from headwater.capture.postgres.snapshot import Snapshot
@@ -86,7 +87,7 @@ class PostgresSource:
 
     def stream(self, position: Position) -> Iterator[Batch]:
         self._check_continuity(position)
-        yield from self._stream(position)
+        yield from self._stream(position, chunked=True)
 
     def acknowledge(self, position: Position) -> None:
         if self._replication is not None:
@@ -102,6 +103,36 @@ class PostgresSource:
 
     def progress(self) -> Progress | None:
         return self._snapshot.progress if self._snapshot is not None else None
+
+    def request_snapshot(self, tables: list[str]) -> str:
+        published = Catalog(self._database()).tables(self._publication)
+        names = {table.collection: table for table in published}
+        wanted = [name if "." in name else f"public.{name}" for name in tables]
+        for name in wanted:
+            if name not in names:
+                raise Misconfigured(
+                    f"{name} is not captured", hint=f"captured: {', '.join(names) or 'nothing yet'}"
+                )
+            if not names[name].key():
+                raise Misconfigured(
+                    f"{name} has no key, so its rows cannot be told apart while it changes",
+                    hint="give it a primary key, or start over: headwater capture run --resnapshot",
+                )
+        incremental.request(self._database(), wanted)
+        return f"asked for {', '.join(wanted) or 'all tables'}; it begins while the capture runs"
+
+    def forget(self) -> None:
+        database = self._database()
+        with plain():
+            database.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+                "WHERE slot_name = %s",
+                [self._slot],
+            )
+            if "publication" not in self._config.options:
+                database.execute(
+                    f"DROP PUBLICATION IF EXISTS {identifier(self._publication)}".encode()
+                )
 
     def close(self) -> None:
         self._stop_streaming()
@@ -164,7 +195,9 @@ class PostgresSource:
             self._snapshot = None
         yield Batch({k: v for k, v in position.items() if k != "snapshot"})
 
-    def _stream(self, position: Position, until: int | None = None) -> Iterator[Batch]:
+    def _stream(
+        self, position: Position, until: int | None = None, *, chunked: bool = False
+    ) -> Iterator[Batch]:
         replication = self._replication = Replication(self._config.url)
         options = {
             "proto_version": "2",
@@ -174,7 +207,26 @@ class PostgresSource:
         }
         replication.start(self._slot, position["lsn"], options)
         assembly = Assembly(self._config, self._relations(), position)
-        yield from Stream(replication, assembly, until).batches()
+        if chunked:
+            chunks = self._incremental(assembly, position)
+            yield from Stream(replication, assembly, until, chunks.step).batches()
+        else:
+            yield from Stream(replication, assembly, until).batches()
+
+    def _incremental(self, assembly: Assembly, position: Position) -> Incremental:
+        made = Incremental(
+            self._config,
+            self._database(),
+            assembly,
+            self._relations(),
+            self._publication,
+            position.get("incremental", {}),
+        )
+        # A table that was added since is read while the others go on.
+        known = position.get("schemas", {})
+        tables = Catalog(self._database()).tables(self._publication)
+        made.queue([table.collection for table in tables if table.collection not in known])
+        return made
 
     def _stop_streaming(self) -> None:
         if self._replication is not None:

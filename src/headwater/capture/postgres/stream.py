@@ -6,7 +6,7 @@ the log makes one durable, the next gathers in the socket, so batches grow with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct, error
 
 from headwater.capture.change import Batch
@@ -33,13 +33,19 @@ class Stream:
     """One run of the stream, from a position on."""
 
     def __init__(
-        self, replication: Replication, assembly: Assembly, until: int | None = None
+        self,
+        replication: Replication,
+        assembly: Assembly,
+        until: int | None = None,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
-        """`until`: leave when all that was committed before this lsn has been handed over."""
+        """`until`: leave when all that was committed before this lsn has been handed over.
+        `between`: called between transactions, when a batch was handed over or nothing is here."""
         self._replication = replication
         self._assembly = assembly
         self._streamed = Streamed()
         self._until = until
+        self._between = between
         self._over = False
 
     def batches(self) -> Iterator[Batch]:
@@ -48,6 +54,8 @@ class Stream:
             while not self._over:
                 data = replication.next()
                 if data is None:
+                    if not assembly.open:
+                        self._between()
                     if assembly.waiting and not assembly.open:
                         yield assembly.take()
                     elif not replication.wait(IDLE_S):
@@ -91,6 +99,8 @@ class Stream:
             raise Malformed(f"a message that ends too early: {problem}") from None
         if self._assembly.due:
             yield self._assembly.take()
+            if not self._assembly.open:
+                self._between()
 
     def _plain(self, kind: int, lsn: int, data: bytes, at: int) -> None:
         if kind == COMMIT:

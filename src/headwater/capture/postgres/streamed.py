@@ -56,7 +56,9 @@ class Streamed:
         """Between stream start and stream stop."""
 
     def start(self, xid: int) -> None:
-        self.current = self._spools.setdefault(xid, Spool())
+        if xid not in self._spools:
+            self._spools[xid] = Spool()
+        self.current = self._spools[xid]
 
     def stop(self) -> None:
         self.current = None

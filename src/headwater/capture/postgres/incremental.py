@@ -1,0 +1,189 @@
+"""A snapshot while streaming goes on: the DBLog algorithm, with logical messages as watermarks.
+
+Called by `source` between transactions, and by `assembly` for our own messages and for each change's key.
+
+    stream ── … change … LOW … change k=7 … HIGH … ──▶     rows of the chunk, without key 7, go out at HIGH
+                          └─ SELECT chunk ──┘
+
+A row of the chunk that changed between the watermarks may be older or newer than its change, so the
+change wins. What changed before LOW the SELECT has seen, with one exception: a transaction's commit is
+in the WAL a moment before others see it (longer with synchronous replication). So the SELECT's own
+snapshot is asked which transactions were still running for it; if the stream had brought one of them
+before LOW, the chunk is read again.
+
+    progress in the position:  {"queue": ["public.orders"], "after": ["4711"]}
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from headwater.capture.config import CaptureConfig
+from headwater.capture.envelope import dumps
+from headwater.capture.postgres import copied
+from headwater.capture.postgres.assembly import Assembly
+from headwater.capture.postgres.catalog import Catalog, Table
+from headwater.capture.postgres.connection import plain
+from headwater.capture.postgres.pgoutput import LogicalMessage
+from headwater.capture.postgres.relations import Relation, Relations
+from headwater.capture.postgres.snapshot import boundary, chunk_query, chunk_rows, copy_out
+
+LOW, HIGH, REQUEST = "headwater.low", "headwater.high", "headwater.snapshot"
+_RUNNING = "SELECT pg_snapshot_xip(pg_current_snapshot())::text"
+
+
+@dataclass
+class Window:
+    """One chunk, from its read to its high watermark."""
+
+    identity: str
+    table: Table
+    relation: Relation
+    data: bytes
+    last: list[str] | None
+    running: set[int]
+    """Transactions that the SELECT could not see yet."""
+    open: bool = False
+    again: bool = False
+
+
+class Incremental:
+    """The queue of tables, and the chunk under way."""
+
+    deduplicate = True
+    """False only in the test that shows what happens then."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        connection: psycopg.Connection[Any],
+        assembly: Assembly,
+        relations: Relations,
+        publication: str,
+        state: dict[str, Any],
+    ) -> None:
+        self._config = config
+        self._connection = connection
+        self._assembly = assembly
+        self._relations = relations
+        self._publication = publication
+        self._state: dict[str, Any] = {
+            "queue": list(state.get("queue", [])),
+            "after": state.get("after"),
+        }
+        self._window: Window | None = None
+        self._touched: set[bytes] = set()
+        assembly.on_own_message = self.message
+        self._store()
+
+    def queue(self, tables: list[str]) -> None:
+        self._state["queue"] += [name for name in tables if name not in self._state["queue"]]
+        self._store()
+
+    def step(self) -> None:
+        """Read the next chunk, if one is due; between transactions only."""
+        if self._window is None and self._state["queue"]:
+            self._read()
+
+    def message(self, message: LogicalMessage) -> None:
+        """One of our own messages, at its place in the stream."""
+        content = message.content.decode(errors="replace")
+        if message.prefix == REQUEST:
+            self.queue(self._requested(content))
+        window = self._window
+        if window is None or content != window.identity:
+            return  # of an earlier run
+        if message.prefix == LOW:
+            window.open = True
+            window.again = bool(window.running & set(self._assembly.recent_xids))
+            self._assembly.on_key = self._key
+        elif message.prefix == HIGH:
+            self._assembly.on_key = None
+            self._window = None
+            if not window.again:
+                self._emit(window)
+            self._touched.clear()
+
+    def _requested(self, content: str) -> list[str]:
+        published = [table.collection for table in self._published()]
+        try:
+            wanted = [str(name) for name in json.loads(content).get("tables", [])]
+        except (ValueError, AttributeError):
+            return []  # somebody else's message under our name
+        return [name for name in wanted or published if name in published]
+
+    def _key(self, relation: Relation, key: bytes | None) -> None:
+        window = self._window
+        if window is None or relation.collection != window.table.collection:
+            return
+        if key is None:
+            window.again = True  # truncated, or with other columns: the chunk says nothing any more
+        else:
+            self._touched.add(key)
+
+    def _emit(self, window: Window) -> None:
+        relation, assembly = window.relation, self._assembly
+        lsn = assembly.lsn
+        source = relation.source("incremental", time.time_ns() // 1000, None, lsn, lsn)
+        rest = f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+        assembly.know(None, relation, source)
+        created = relation.encoder.created
+        rows = copied.rows(window.data, relation.converters)
+        records = [created(row, source, rest, "r") for row in rows]
+        if self.deduplicate:
+            records = [record for record in records if record[1] not in self._touched]
+        assembly.add(records, len(records))
+        if window.last is None:
+            self._state = {"queue": self._state["queue"][1:], "after": None}
+        else:
+            self._state["after"] = window.last
+        self._store()
+
+    def _read(self) -> None:
+        name = self._state["queue"][0]
+        table = next((t for t in self._published() if t.collection == name), None)
+        if table is None or not table.key():
+            # No key, no way to tell which rows changed meanwhile; `request_snapshot` says so.
+            self._state = {"queue": self._state["queue"][1:], "after": None}
+            self._store()
+            return
+        identity = uuid.uuid4().hex
+        key, after = table.key(), self._state["after"]
+        with plain():
+            self._mark(LOW, identity)
+            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                rows = self._connection.execute(_RUNNING).fetchall()
+                running = {int(row[0]) & 0xFFFFFFFF for row in rows}
+                size = self._config.option("chunk_rows", 0) or chunk_rows(self._connection, table)
+                last = boundary(self._connection, table, key, after, size)
+                data = copy_out(self._connection, chunk_query(table, key, after, last))
+            finally:
+                self._connection.execute("ROLLBACK")
+            self._mark(HIGH, identity)
+        relation = self._relations.of_table(table)
+        self._window = Window(identity, table, relation, data, last, running)
+
+    def _mark(self, prefix: str, identity: str) -> None:
+        # Transactional: only a commit makes the server flush, and send, at once.
+        self._connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [prefix, identity])
+
+    def _published(self) -> list[Table]:
+        return Catalog(self._connection).tables(self._publication)
+
+    def _store(self) -> None:
+        self._assembly.note("incremental", dict(self._state) if self._state["queue"] else None)
+
+
+def request(connection: psycopg.Connection[Any], tables: list[str]) -> None:
+    """Tell the capture that runs, through the database's own log."""
+    with plain():
+        connection.execute(
+            "SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps({"tables": tables})]
+        )

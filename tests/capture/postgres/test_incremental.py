@@ -1,0 +1,92 @@
+"""Tables read again while they change; and what happens without the algorithm's de-duplication."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from headwater.capture.postgres import open_source
+from headwater.capture.postgres.incremental import Incremental
+from tests.capture.core.reading import fold
+from tests.capture.postgres.running import Setting, eventually
+
+ROUNDS = 4
+
+
+def snapshot_under_load(setting: Setting) -> tuple[list[tuple[int, int]], dict[int, int]]:
+    """Read a table again while it changes; the table, and what the topic makes of it."""
+    setting.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v int)",
+        "INSERT INTO t SELECT n, 0 FROM generate_series(1, 60) n",
+    )
+    config = setting.config("t", partitions=1, options={"chunk_rows": 20})
+    with setting.running(config) as runner:
+        over = threading.Event()
+
+        def change() -> None:
+            with setting.connect() as connection:
+                connection.autocommit = True
+                for n in range(1, 100_000):
+                    if over.is_set():
+                        return
+                    connection.execute("UPDATE t SET v = %s WHERE id = %s", [n, n % 60 + 1])
+
+        writer = threading.Thread(target=change)
+        writer.start()
+        source = open_source(config)
+        for _ in range(ROUNDS):
+            source.request_snapshot(["t"])
+            setting.caught_up(runner)
+            eventually(
+                "it is complete", lambda: "incremental" not in (runner.status.position or {})
+            )
+        source.close()
+        over.set()
+        writer.join(60)
+        setting.caught_up(runner)
+    table = setting.execute("SELECT id, v FROM t ORDER BY id")
+    return table, {row["id"]: row["v"] for row in fold(setting.read("t")).values()}
+
+
+def went_back(setting: Setting) -> int:
+    """How often a row took on a value that is older than one before it."""
+    latest: dict[int, int] = {}
+    back = 0
+    for record in setting.read("t"):
+        row = record.value["after"]
+        back += row["v"] < latest.get(row["id"], 0)
+        latest[row["id"]] = row["v"]
+    return back
+
+
+def test_an_incremental_snapshot_never_takes_a_row_back(setting: Setting) -> None:
+    table, topic = snapshot_under_load(setting)
+    assert topic == dict(table)
+    assert went_back(setting) == 0
+    kinds = Counter(record.value["source"]["snapshot"] for record in setting.read("t"))
+    assert kinds["true"] == 60 and kinds["incremental"] > 0
+
+
+def test_without_deduplication_rows_go_back_in_time(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Incremental, "deduplicate", False)
+    snapshot_under_load(setting)
+    assert went_back(setting) > 0, "the test above would not have noticed"
+
+
+def test_a_table_that_is_added_later_is_read_while_the_others_go_on(setting: Setting) -> None:
+    setting.execute("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+    setting.execute("INSERT INTO b SELECT generate_series(1, 50)")
+    with setting.running(setting.config("a")) as runner:
+        setting.caught_up(runner)
+    with setting.running(setting.config("a", "b")) as runner:
+        setting.execute("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (51)")
+        setting.wait_for("b", 51)
+        setting.caught_up(runner)
+    with setting.running(setting.config("a", "b")) as runner:
+        setting.caught_up(runner)
+    assert sorted(row["id"] for row in setting.fold("b").values()) == list(range(1, 52))
+    assert len(setting.read("b")) == 51, "read once, and not again at the next start"
