@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
 COMPAT = "tests/compat/"
-TOGETHER = ("tests/security/", "tests/spark/", "tests/broker/settings/")
+TOGETHER = ("tests/security/", "tests/broker/settings/")
+TOGETHER_BELOW = ("tests/spark/", "tests/capture/")
+"""Here it is each folder below that shares a Spark session or a database."""
 APART = ("tests/docs/test_snippets.py",)
 """Every test starts all that it needs, and may take long: each for itself."""
 LONGEST_FIRST = (
@@ -25,6 +27,7 @@ LONGEST_FIRST = (
     "tests/compat/ on kafka",
     "tests/compat/ on headwater",
     "tests/spark/",
+    "tests/capture/",
     "tests/security/",
     "tests/crash/test_transactions.py",
     "tests/fuzz/",
@@ -56,6 +59,8 @@ def part_of(nodeid: str) -> str:
         return f"{COMPAT} on {server[1]}" if server else path
     if path in APART:
         return nodeid
+    if path.startswith(TOGETHER_BELOW):
+        return "/".join(path.split("/")[:3])
     return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
 
