@@ -21,6 +21,8 @@ from headwater.capture.writer import Writer
 FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
 # While a database is idle, its position is stored (and acknowledged) so often.
 HEARTBEAT_S = 10.0
+# A run that was fenced notices at its next heartbeat.
+FORGET_S = 2 * HEARTBEAT_S
 
 
 @dataclass
@@ -125,3 +127,31 @@ class Runner:
                 status.batches += 1
             if self._stopping.is_set():
                 return
+
+
+def forget(config: CaptureConfig) -> None:
+    """Make the next run begin with a snapshot: the position goes, and what the database keeps."""
+    writer = Writer(config.name, config.bootstrap, config.client)
+    try:
+        # Fences a run that still goes on; it lets go of the slot when it notices.
+        stored = writer.open()
+        source = open_source(config)
+        try:
+            _patiently(source.forget)
+        finally:
+            source.close()
+        if stored is not None:
+            writer.forget()
+    finally:
+        writer.close()
+
+
+def _patiently(act: Callable[[], None]) -> None:
+    deadline = time.monotonic() + FORGET_S
+    while True:
+        try:
+            return act()
+        except Interrupted:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)

@@ -14,7 +14,18 @@ from typer.main import get_command
 from headwater import __version__
 
 # In the order in which `headwater --help` shows them.
-COMMANDS = ("broker", "run", "topics", "users", "acls", "deadletters", "excise", "settings", "demo")
+COMMANDS = (
+    "broker",
+    "capture",
+    "run",
+    "topics",
+    "users",
+    "acls",
+    "deadletters",
+    "excise",
+    "settings",
+    "demo",
+)
 
 NOT_UNDERSTOOD = 2
 INTERRUPTED = 130

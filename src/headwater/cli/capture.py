@@ -1,0 +1,246 @@
+"""`headwater capture`: a database's changes into the log; run, check, snapshot, status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headwater.cli.admin import bootstrap_option, json_option
+from headwater.cli.properties import read_settings
+
+if TYPE_CHECKING:
+    from headwater.capture.config import CaptureConfig
+    from headwater.capture.runner import Runner
+
+PROGRESS_EVERY_S = 5.0
+NAME = typer.Argument(..., metavar="NAME", help="The capture: [capture.NAME] of headwater.toml.")
+FILE = typer.Option(
+    Path("headwater.toml"), "--file", metavar="PATH", help="Where [capture.NAME] stands."
+)
+FROM = typer.Option(
+    None, "--from", metavar="URL", help="The database, instead of the file: postgresql://…"
+)
+TABLES = typer.Option([], "--table", metavar="TABLE", help="A table to capture, with --from.")
+
+
+def add_to(app: typer.Typer) -> None:
+    capture = typer.Typer(
+        name="capture",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Capture a database's changes into the log.",
+    )
+    capture.command("run")(run)
+    capture.command("check")(check)
+    capture.command("snapshot")(snapshot)
+    capture.command("status")(status)
+    app.add_typer(capture)
+
+
+def run(
+    name: str = NAME,
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+    table: list[str] = TABLES,
+    resnapshot: bool = typer.Option(
+        False, "--resnapshot", help="Forget how far it was, and begin with a new snapshot."
+    ),
+    snapshot_only: bool = typer.Option(
+        False, "--snapshot-only", help="Leave when the first snapshot is complete."
+    ),
+) -> None:
+    """Capture until told to stop: a first snapshot, then every change, each exactly once.
+
+    Whatever is killed, restarted or cut off meanwhile, it goes on by itself from the position that
+    the log holds. SIGTERM or Ctrl-C stops it after the batch at hand.
+    """
+    config = _config(name, bootstrap, file, database, table)
+    from headwater.capture.runner import Runner, forget
+
+    if resnapshot:
+        forget(config)
+        _say(f"{name}: begins anew")
+    runner = Runner(config, lambda sentence: _say(f"{name}: {sentence}"))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: runner.stop())
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(runner, name, over), daemon=True)
+    watcher.start()
+    try:
+        runner.run(until_streaming=snapshot_only)
+    finally:
+        over.set()
+        watcher.join()
+    _say(f"{name}: stopped after {runner.status.rows:,} rows")
+
+
+def check(
+    name: str = NAME,
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+    table: list[str] = TABLES,
+    as_json: bool = json_option(),
+) -> int:
+    """Look at everything that the capture needs; say for each failure what mends it."""
+    from headwater.capture.source import open_source
+
+    source = open_source(_config(name, bootstrap, file, database, table))
+    try:
+        found = source.check()
+    finally:
+        source.close()
+    if as_json:
+        fields = ("name", "ok", "sentence", "mend")
+        print(json.dumps([{f: getattr(finding, f) for f in fields} for finding in found], indent=2))
+    else:
+        for finding in found:
+            print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")
+            if finding.mend:
+                print(f"       mend it with: {finding.mend}")
+    return 0 if all(finding.ok for finding in found) else 1
+
+
+def snapshot(
+    name: str = NAME,
+    tables: list[str] = typer.Argument(
+        None, metavar="[TABLE]…", help="Which tables; all, if none is named."
+    ),
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+) -> None:
+    """Read tables again while the capture goes on, for a new table or to heal one."""
+    from headwater.capture.source import open_source
+
+    source = open_source(_config(name, bootstrap, file, database, []))
+    try:
+        print(source.request_snapshot(list(tables or [])))
+    finally:
+        source.close()
+
+
+def status(
+    name: str = NAME,
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+    as_json: bool = json_option(),
+) -> None:
+    """How far the capture is: its position in the log, and what the database keeps for it."""
+    from headwater.capture.source import open_source
+    from headwater.capture.writer import read_positions
+
+    config = _config(name, bootstrap, file, database, [])
+    stored = read_positions(bootstrap, [name], config.client).get(name)
+    source = open_source(config)
+    try:
+        lag = source.lag()
+    finally:
+        source.close()
+    shown: dict[str, Any] = {
+        "capture": name,
+        "position": stored["position"] if stored else None,
+        "stored_ms": stored["ts_ms"] if stored else None,
+        "lag_bytes": lag.bytes,
+        "lag_seconds": lag.seconds,
+        "detail": lag.detail,
+    }
+    if as_json:
+        print(json.dumps(shown, indent=2))
+        return
+    if stored is None:
+        print(f"{name}: never run")
+    else:
+        ago = time.time() - stored["ts_ms"] / 1000
+        phase = "in its first snapshot" if stored["position"].get("snapshot") else "streaming"
+        print(f"{name}: {phase}; position stored {ago:.0f} s ago")
+        print(f"  position  {json.dumps(_short(stored['position']))}")
+    if lag.bytes is not None:
+        print(f"  behind    {lag.bytes:,} bytes")
+    if lag.seconds is not None:
+        print(f"  behind    {lag.seconds:.1f} s")
+    if lag.detail:
+        print(f"  database  {lag.detail}")
+
+
+def _short(position: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in position.items() if key != "schemas"}
+
+
+def _config(
+    name: str, bootstrap: str, file: Path, database: str | None, tables: list[str]
+) -> CaptureConfig:
+    from headwater.capture.config import from_file, from_mapping
+
+    path = os.environ.get("HEADWATER_CLIENT_CONFIG")
+    client = read_settings(Path(path)) if path else {}
+    if database is not None:
+        return from_mapping(name, {"from": database, "tables": tables}, bootstrap, client)
+    return from_file(file, name, bootstrap, client)
+
+
+def _watch(runner: Runner, name: str, over: threading.Event) -> None:
+    """Tell how far the snapshot is: a bar for a person, a line now and then for a file."""
+    if sys.stderr.isatty():
+        _bar(runner, over)
+        return
+    told, rows = time.monotonic(), 0
+    while not over.wait(PROGRESS_EVERY_S):
+        source = runner.source
+        progress = source.progress() if source is not None else None
+        if progress is not None:
+            now = time.monotonic()
+            rate = (runner.status.rows - rows) / (now - told)
+            told, rows = now, runner.status.rows
+            left = max(progress.rows_expected - progress.rows, 0) / rate if rate > 0 else 0.0
+            _say(
+                f"{name}: snapshot of {progress.table}: {progress.rows:,} of about "
+                f"{progress.rows_expected:,} rows, {rate:,.0f} rows/s, {left:.0f} s left "
+                f"(table {progress.tables_done + 1} of {progress.tables})"
+            )
+
+
+def _bar(runner: Runner, over: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of about {task.total:,.0f} rows"),
+        TextColumn("{task.speed:,.0f} rows/s"),
+        TimeRemainingColumn(),
+    )
+    bars: dict[str, Any] = {}
+    shown: Progress | None = None
+    while not over.wait(0.2):
+        source = runner.source
+        progress = source.progress() if source is not None else None
+        if progress is None:
+            if shown is not None:
+                shown.stop()
+                shown, bars = None, {}
+            continue
+        if shown is None:
+            shown = Progress(*columns, console=Console(stderr=True))
+            shown.start()
+        total = max(progress.rows_expected, progress.rows, 1)
+        if progress.table not in bars:
+            bars[progress.table] = shown.add_task(progress.table, total=total)
+        shown.update(bars[progress.table], completed=progress.rows, total=total)
+    if shown is not None:
+        shown.stop()
+
+
+def _say(sentence: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {sentence}", file=sys.stderr, flush=True)
