@@ -182,8 +182,7 @@ def test_another_file_put_in_its_place_is_noticed(tmp_path: Path) -> None:
     shutil.copy(path, tmp_path / "b.db")
     (tmp_path / "b.db").rename(path)
     with pytest.raises(Interrupted, match="another file"):
-        for _ in range(10):
-            next(stream)
+        list(stream)
     source.close()
 
 

@@ -117,15 +117,19 @@ class Resolver:
         if not self._noted[sid, op]:
             del self._noted[sid, op]
         alias = shape.order[0] if shape.rowid is None and len(shape.order) == 1 else None
-        return [
-            note.values
+        rows = {
+            # An ignored statement may have noted the same row before: the last note counts.
+            tuple(_part(note.values, shape.order)): note.values
             for note in mine
             # Before an INSERT that leaves the number to SQLite, the new row's number reads -1.
             if alias is None or not (note.values[alias] == -1 != new[alias])
-        ]
+        }
+        for row in rows.values():
+            self._forget(sid, row)
+        return list(rows.values())
 
     def _forget(self, sid: int, row: Values) -> None:
-        """The row was deleted or updated by itself, so nothing replaced it."""
+        """The row is gone or is another by now, so nothing that comes can replace it."""
         for key in ((sid, "c"), (sid, "u")):
             notes = self._noted.get(key)
             if notes:
