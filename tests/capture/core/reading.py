@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+UNAVAILABLE = "__debezium_unavailable_value"
+
 
 class Read(NamedTuple):
     topic: str
@@ -71,9 +73,22 @@ def fold(records: list[Read]) -> dict[str, Any]:
         if op == "d":
             rows.pop(key, None)
         else:
-            rows[key] = record.value["after"]
+            rows[key] = _filled(record.value["after"], rows.get(key))
     return rows
 
 
+def _filled(row: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """What the database did not send again is as it was."""
+    return {
+        name: before[name] if value == UNAVAILABLE and before is not None else value
+        for name, value in row.items()
+    }
+
+
 def _json(data: bytes | None) -> Any:
-    return None if data is None else json.loads(data)
+    if data is None:
+        return None
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode()
