@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.change import in_snapshot
+from headwater.capture.errors import Refused
 from tests.capture.sqlite.drained import Log, database, ordered, table
 
 KINDS = [
@@ -68,7 +69,9 @@ def test_a_requested_snapshot_reads_the_table_again_beside_the_changes(tmp_path:
     insert(app, range(1, 120))
     log = Log(tmp_path / "a.db").drain().clear()
     other = log.open()
-    other.request_snapshot("orders")
+    assert other.request_snapshot(["Orders"]).startswith("Orders: will be read again")
+    with pytest.raises(Refused, match="'none' is not captured"):
+        other.request_snapshot(["none"])
     other.close()
     draw = random.Random(1)
     for _ in range(6):

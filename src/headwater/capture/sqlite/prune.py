@@ -78,6 +78,6 @@ class Pruner:
             place = [name.lower() for name in shape.names].index("id")
             self._connection.execute(
                 f"DELETE FROM {quoted(shape.table)} WHERE {quoted(shape.names[place])} IN "
-                f"(SELECT v{place} FROM {CHANGES} WHERE seq < ? AND sid = ? AND op = 'c')",
+                f"(SELECT v{place} FROM {CHANGES} WHERE seq <= ? AND sid = ? AND op = 'c')",
                 (seq, sid),
             )

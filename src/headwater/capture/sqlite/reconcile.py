@@ -238,17 +238,24 @@ class Reconciliation:
         self._connection.execute(f"{insert_into(1)} VALUES (julianday('now'), ?, 'b', 1)", (sid,))
 
 
-def request_backfill(connection: sqlite3.Connection, capture: str, table: str) -> None:
-    """Have a captured table read again, beside the changes; for `headwater capture snapshot`."""
+def request_backfill(
+    connection: sqlite3.Connection, capture: str, tables: Sequence[str]
+) -> list[str]:
+    """Have captured tables (all, if none is named) read again, beside the changes; which ones."""
     with writing(connection):
+        if not state.is_installed(connection):
+            raise Refused("this database is not captured yet", hint="run the capture first")
         state.require_owner(connection, capture)
-        for sid, shape in state.active_shapes(connection).items():
-            if shape.table.lower() == table.lower():
-                connection.execute(f"{insert_into(1)} VALUES (julianday('now'), ?, 'b', 0)", (sid,))
-                return
-    raise Refused(
-        f"table {table!r} is not captured", hint="name one of those in the capture's `tables`"
-    )
+        known = {shape.table.lower(): sid for sid, shape in state.active_shapes(connection).items()}
+        for table in tables or known:
+            if table.lower() not in known:
+                raise Refused(
+                    f"table {table!r} is not captured", hint=f"known: {', '.join(sorted(known))}"
+                )
+            connection.execute(
+                f"{insert_into(1)} VALUES (julianday('now'), ?, 'b', 0)", (known[table.lower()],)
+            )
+    return list(tables or known)
 
 
 def _require_width(shape: Shape) -> None:

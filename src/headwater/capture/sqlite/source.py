@@ -82,6 +82,8 @@ class SqliteSource:
 
     def lag(self) -> Lag:
         with plainly(self._path):
+            if not state.is_installed(self._connection):
+                return Lag(detail="no triggers in this database")
             row = self._connection.execute(
                 f"SELECT count(*), (julianday('now') - min(at)) * 86400 FROM {CHANGES} WHERE seq > ?",
                 (self._drain.place.seq,),
@@ -89,14 +91,16 @@ class SqliteSource:
         return Lag(seconds=max(0.0, row[1] or 0.0), detail=f"{row[0]} changes not yet in the log")
 
     def progress(self) -> Progress | None:
-        place = self._drain.place
-        if not place.pending:
+        pending = list(
+            self._drain.place.pending
+        )  # asked for by another thread than the one that reads
+        if not pending:
             return None
         return Progress(
-            table=next(iter(place.pending)),
+            table=pending[0],
             rows=self._drain.chunk_rows,
             rows_expected=sum(self._rows_expected.values()),
-            tables_done=self._tables - len(place.pending),
+            tables_done=self._tables - len(pending),
             tables=self._tables,
         )
 
@@ -110,17 +114,18 @@ class SqliteSource:
         self._watch.close()
         self._connection.close()
 
-    def request_snapshot(self, table: str) -> None:
-        """Have one table read again while the capture runs (here or in another process)."""
+    def request_snapshot(self, tables: list[str]) -> str:
+        """Have tables read again while the capture runs (here or in another process)."""
         with plainly(self._path):
-            request_backfill(self._connection, self._config.name, table)
+            asked = request_backfill(self._connection, self._config.name, tables)
+        return f"{', '.join(asked)}: will be read again, beside the changes"
 
-    def remove(self) -> list[str]:
-        """Take triggers and tables of this capture out of the database; what was dropped."""
+    def forget(self) -> None:
+        """Take triggers and tables of this capture out of the database."""
         with plainly(self._path):
             if state.is_installed(self._connection):
                 state.require_owner(self._connection, self._config.name)
-            return remove(self._connection)
+            remove(self._connection)
 
     def _first_batch(self) -> Batch:
         connection = self._connection
@@ -155,7 +160,7 @@ class SqliteSource:
     def _gap(self, sentence: str) -> NoReturn:
         raise Gap(
             f"{self._path}: {sentence} (restored from a copy?); what changed since is not known",
-            hint="take a new first snapshot: headwater capture reset " + self._config.name,
+            hint=f"take a new first snapshot: headwater capture run {self._config.name} --resnapshot",
         )
 
     def _reconcile(self) -> None:

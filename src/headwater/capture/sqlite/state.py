@@ -82,6 +82,6 @@ def shape_of(connection: sqlite3.Connection, sid: int) -> Shape:
     if row is None:
         raise Refused(
             f"{CHANGES} names a shape {sid} that {SCHEMAS} does not have",
-            hint="somebody changed these tables; take a new snapshot: headwater capture remove",
+            hint="somebody changed them; begin anew: headwater capture run NAME --resnapshot",
         )
     return Shape.from_json(row[0])
