@@ -29,7 +29,7 @@ Headwater = Callable[..., Ran]
 def headwater(tmp_path: Path) -> Headwater:
     """Run `headwater WORDS` in an empty folder; `env` adds to the environment."""
 
-    def run(*words: str, env: dict[str, str] | None = None) -> Ran:
+    def run(*words: str, env: dict[str, str] | None = None, timeout: float = 100) -> Ran:
         done = subprocess.run(
             [sys.executable, "-m", "headwater", *words],
             cwd=tmp_path,
@@ -37,7 +37,7 @@ def headwater(tmp_path: Path) -> Headwater:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=timeout,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 
 def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
-    ran = headwater("demo", "--records", "20000", "--json")
+    ran = headwater("demo", "--records", "20000", "--json", "--no-spark")
     assert (ran.code, ran.err) == (0, "")
     summary = ran.json()
     assert summary["verified"] is True
@@ -17,7 +19,9 @@ def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
 
 def test_a_given_folder_is_kept_and_may_be_used_again(headwater, tmp_path: Path):
     for _ in range(2):
-        ran = headwater("demo", "--seconds", "0.5", "--data", "kept", "--durability", "os")
+        ran = headwater(
+            "demo", "--seconds", "0.5", "--data", "kept", "--durability", "os", "--no-spark"
+        )
         assert ran.code == 0, ran.out + ran.err
         assert "Verified: every acknowledged record came back" in ran.out
         assert "MB in kept" in ran.out
@@ -25,7 +29,7 @@ def test_a_given_folder_is_kept_and_may_be_used_again(headwater, tmp_path: Path)
 
 
 def test_without_a_terminal_the_output_is_plain_lines(headwater):
-    ran = headwater("demo", "--records", "2000")
+    ran = headwater("demo", "--records", "2000", "--no-spark")
     assert ran.code == 0, ran.out + ran.err
     assert "\x1b" not in ran.out
     # On a slow machine a step may report more than once.
@@ -45,3 +49,13 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(headwater, tmp_path: Path)
     assert ran.code == 1
     assert ran.err.count("\n") == 1
     assert ran.err.startswith("headwater: the broker ended with code 1")
+
+
+@pytest.mark.timeout(400)  # a JVM and a compiler start, on a machine that may be busy
+def test_spark_reads_the_same_log_and_derives_a_topic_from_it(headwater):
+    ran = headwater("demo", "--records", "2000", "--json", timeout=380)
+    assert ran.code == 0, ran.out + ran.err
+    summary = ran.json()
+    found = summary["spark"]
+    assert found["records"] == found["derived"] == summary["replayed"] == 2000
+    assert found["crc_sum"] == found["derived_crc_sum"] == summary["crc_sum"] > 0

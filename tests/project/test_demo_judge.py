@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.project.demo import DemoFailed, Summary
+from headwater.project.demo import DemoFailed, Spark, Summary
 from headwater.project.demo.produce import KEYS, PARTITIONS, Notes, nth_of, value_of
 from headwater.project.demo.replay import Judge
 
@@ -89,6 +89,20 @@ def test_two_records_of_a_key_in_the_wrong_order_are_found():
 def test_a_record_that_was_never_acknowledged_spoils_the_verdict():
     places = written()
     assert not judged(places[:-1], places[:-1]).verified
+
+
+def test_spark_that_saw_something_else_spoils_the_verdict():
+    places = written()
+    summary = judged(places, places)
+    seen = (summary.replayed, summary.crc_sum)
+    summary.spark = Spark(
+        records=seen[0], crc_sum=seen[1], derived=seen[0], derived_crc_sum=seen[1]
+    )
+    assert summary.verified
+    summary.spark.derived -= 1
+    assert not summary.verified
+    summary.spark.derived, summary.spark.crc_sum = seen[0], seen[1] + 1
+    assert not summary.verified
 
 
 def test_nothing_written_is_not_a_success():

@@ -42,13 +42,17 @@ def demo(
     durability: str = typer.Option(
         "disk", "--durability", metavar="disk|os", help="As for headwater broker."
     ),
+    spark: bool = typer.Option(
+        True, "--spark/--no-spark", help="Read the log with PySpark too, where it is installed."
+    ),
     as_json: bool = json_option(),
 ) -> int:
-    """Write, kill -9, restart, replay and verify, with a summary.
+    """Write, kill -9, restart, replay, process and verify, with a summary.
 
     Starts a broker, writes records of 100 bytes to a topic, kills the broker half-way with the
     producer still writing, starts it again, reads everything back from offset 0 and compares it
-    with what was acknowledged. The exit code is 0 only if all of it matched.
+    with what was acknowledged. PySpark then reads the same log and derives a topic from it,
+    exactly once. The exit code is 0 only if all of it matched.
 
     Example: headwater demo --seconds 10 --data data/demo
     """
@@ -70,6 +74,7 @@ def demo(
             records=records,
             seconds=seconds,
             durability=durability,
+            spark=spark,
         )
         audience = cleanup.enter_context(audience_for(quiet=as_json))
         summary: Summary = run(plan, audience)

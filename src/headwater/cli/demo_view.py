@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from headwater.project.demo import Audience, Summary
+from headwater.project.demo import Audience, Spark, Summary
 
 
 @contextmanager
@@ -156,14 +156,25 @@ def _facts(summary: Summary, *, kept: bool) -> list[tuple[str, str]]:
         ("Stop", f"{_ms(summary.stop_s)} after SIGTERM, all flushed"),
         ("Files", f"{summary.data_bytes / 1e6:,.1f} MB in {place}"),
     ]
+    if summary.spark is not None:
+        facts.insert(8, ("Spark", _spark(summary.spark)))
     if summary.resident_bytes is not None:
         facts.insert(-1, ("Memory", f"{summary.resident_bytes / 1e6:,.0f} MB resident after it"))
     return facts
 
 
+def _spark(found: Spark) -> str:
+    return (
+        f"{found.records:,} records read, {found.derived:,} derived into another topic "
+        f"at {_rate(found.derived / max(found.derive_s, 1e-9))}, exactly once"
+    )
+
+
 def _verdict(summary: Summary) -> str:
     if summary.verified:
         return "Verified: every acknowledged record came back, once, in order, with its bytes."
+    if not summary.spark_agrees:
+        return "FAILED: Spark, or the topic that it derived, differs from the replay."
     return "FAILED: the replay differs from what was acknowledged; see Compared above."
 
 

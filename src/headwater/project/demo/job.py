@@ -6,6 +6,7 @@ import time
 
 from headwater.project.broker_process import BrokerProcess
 from headwater.project.demo.clients import create_topic
+from headwater.project.demo.processing import process
 from headwater.project.demo.produce import produce
 from headwater.project.demo.replay import replay
 from headwater.project.demo.summary import Audience, Plan, Summary
@@ -32,6 +33,8 @@ def run(plan: Plan, audience: Audience) -> Summary:
         replay(broker.bootstrap, plan.topic, notes, summary, audience)
         summary.replay_s = time.perf_counter() - begin
         audience.end(f"{summary.replayed:,} records in {summary.replay_s:.2f} s")
+
+        process(broker.bootstrap, plan, summary, audience)
 
         audience.begin("Stopping the broker")
         summary.resident_bytes = broker.resident_bytes()

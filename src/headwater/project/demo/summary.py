@@ -40,6 +40,20 @@ class Plan:
     records: int
     seconds: float | None = None
     durability: str = "disk"
+    spark: bool = True
+
+
+@dataclass
+class Spark:
+    """What PySpark made of the same log."""
+
+    start_s: float = 0.0
+    records: int = 0
+    crc_sum: int = 0
+    read_s: float = 0.0
+    derived: int = 0
+    derived_crc_sum: int = 0
+    derive_s: float = 0.0
 
 
 @dataclass
@@ -68,11 +82,23 @@ class Summary:
     resident_bytes: int | None = None
     data_bytes: int = 0
     checksum: str = ""
+    crc_sum: int = 0
+    """Of all values' checksums; in any order it is the same."""
+    spark: Spark | None = None
 
     @property
     def verified(self) -> bool:
         wrong = self.lost + self.duplicated + self.different + self.out_of_order
-        return wrong == 0 and 0 < self.produced == self.acknowledged == self.replayed
+        came_back = wrong == 0 and 0 < self.produced == self.acknowledged == self.replayed
+        return came_back and self.spark_agrees
+
+    @property
+    def spark_agrees(self) -> bool:
+        """Whether Spark saw the same records, and so did a reader of what it derived."""
+        seen, found = (self.replayed, self.crc_sum), self.spark
+        return found is None or (
+            (found.records, found.crc_sum) == seen == (found.derived, found.derived_crc_sum)
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {"verified": self.verified, **asdict(self)}
