@@ -17,7 +17,7 @@ from headwater.capture.source import Source
 def open_source(config: CaptureConfig) -> Source:
     """The source for a mariadb:// address; the driver is loaded here."""
     try:
-        import pymysql  # type: ignore[import-untyped]  # noqa: F401
+        import pymysql  # noqa: F401
     except ImportError:
         from headwater.capture.errors import Misconfigured
 

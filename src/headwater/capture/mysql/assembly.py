@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any
+from zlib import crc32
 
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
@@ -29,7 +31,7 @@ from headwater.capture.mysql.tables import Tables
 
 GROUP_BYTES_MAX = TRANSACTION_BYTES_MAX // 4  # records are several times as long as row events
 
-_HEADER = events.HEADER.unpack_from
+_NUMBER = Struct("<I").unpack_from
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(\S+)", re.IGNORECASE)
 _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)", re.IGNORECASE)
 
@@ -72,10 +74,16 @@ class Assembly:
         self._bytes = 0
         self._rows = 0
         self.jumps_allowed = bool(config.option("gtid_jumps", False))
-        self.skipped_tables: frozenset[str] = frozenset()
-        """Tables whose changes are not wanted now, because a snapshot will read them later."""
-        self.on_ddl: Callable[[], None] = lambda: None
+        self._spare = GroupEncoder(config, tables, self._schemas)
         self.behind_s = 0.0
+
+    def on_ddl(self, act: Callable[[], None]) -> None:
+        """What to do when a statement changes captured tables."""
+        self._spare.on_ddl = act
+
+    def skip(self, tables: frozenset[str]) -> None:
+        """Tables whose changes are not wanted, because a snapshot will read them later."""
+        self._spare.skipped_tables = tables
 
     # ── the batch ──────────────────────────────────────────────────────────────────────────────
 
@@ -119,42 +127,45 @@ class Assembly:
 
     # ── events ─────────────────────────────────────────────────────────────────────────────────
 
-    def event(self, frame: Frame) -> None:
-        data, start, end = frame
-        if end - start < events.HEADER_BYTES:
-            raise BinlogUnreadable("an event of the binary log is shorter than its header")
-        seconds, kind, server, size, next_position, flags = _HEADER(data, start)
-        body = start + events.HEADER_BYTES
-        if size != end - start:
-            raise BinlogUnreadable("an event of the binary log has another size than it says")
-        if self._has_checksums and kind not in _WITHOUT_CHECK:
-            events.check(data, start, end)
-            end -= events.CHECKSUM_BYTES
-        if kind in _ROWS_AND_MAPS:
-            group = self._group
-            if group is None:
-                raise BinlogUnreadable("rows stand outside a transaction in the binary log")
-            group.kept.append((kind, data, body, end, seconds, next_position - size))
-            group.kept_bytes += size
-            if group.kept_bytes >= GROUP_BYTES_MAX and self._bytes < BATCH_BYTES:
-                self._encode_early(group)
-        elif kind == events.GTID:
-            self._begin(*events.gtid(data, body, end, server))
-        elif kind == events.XID:
-            self._end(seconds, next_position)
-        elif kind == events.QUERY:
-            self._query(events.query(data, body, end), seconds, next_position, size)
-        elif kind == events.QUERY_COMPRESSED:
-            self._query(events.compressed_query(data, body, end), seconds, next_position, size)
-        else:
-            self._other(kind, data, body, end, flags)
+    def feed(self, frames: Sequence[Frame], at: int = 0) -> int:
+        """Take events from that place on, until a batch is due; where to go on."""
+        for place in range(at, len(frames)):
+            data, start, end, kind, seconds, server, following, flags = frames[place]
+            body = start + events.HEADER_BYTES
+            if self._has_checksums and kind not in _WITHOUT_CHECK:
+                end -= events.CHECKSUM_BYTES
+                if crc32(data[start:end]) != _NUMBER(data, end)[0]:
+                    raise events.damaged()
+            if kind in _ROWS_AND_MAPS:
+                group = self._group
+                if group is None:
+                    raise BinlogUnreadable("rows stand outside a transaction in the binary log")
+                group.kept.append((kind, data, body, end, seconds, following + start - end))
+                group.kept_bytes += end - start
+                if group.kept_bytes >= GROUP_BYTES_MAX:
+                    self._encode_early(group)
+            elif kind == events.GTID:
+                self._begin(*events.gtid(data, body, end, server))
+            elif kind == events.XID:
+                self._end(seconds, following)
+            elif kind == events.QUERY:
+                self._query(events.query(data, body, end), seconds, following, end - start)
+            elif kind == events.QUERY_COMPRESSED:
+                query = events.compressed_query(data, body, end)
+                self._query(query, seconds, following, end - start)
+            else:
+                self._other(kind, data, body, end, flags)
+            if self._bytes >= BATCH_BYTES:
+                return place + 1
+        return len(frames)
 
     def _other(self, kind: int, data: bytes, body: int, end: int, flags: int) -> None:
         if kind == events.FORMAT_DESCRIPTION:
             self._has_checksums = events.format_description(data, body, end).has_checksums
         elif kind == events.ROTATE:
-            if self._has_checksums or flags & events.FLAG_ARTIFICIAL:
-                end = _without_checksum(data, body - events.HEADER_BYTES, end)
+            # One that the server makes up for this connection may or may not have a checksum.
+            if events.has_checksum(data, body - events.HEADER_BYTES, end):
+                end -= events.CHECKSUM_BYTES
             self._file, self._end_pos = events.rotate(data, body, end)
         elif kind == events.INCIDENT:
             raise Gap(
@@ -247,11 +258,8 @@ class Assembly:
         group.kept[place:] = stays
 
     def _encoder(self, group: Group, seconds: int) -> GroupEncoder:
-        encoder = GroupEncoder(
-            self._config, self._tables, group.gtid, group.file, seconds, self._schemas
-        )
-        encoder.skipped_tables = self.skipped_tables
-        encoder.on_ddl = self.on_ddl
+        encoder = self._spare
+        encoder.begin(group.gtid, group.file, seconds)
         if self._within:
             if self._within["gtid"] == str(group.gtid):
                 encoder.resume(self._within)
@@ -301,15 +309,6 @@ class Assembly:
         )
         if ours and any(ddl.mentions(query.statement, name) for name in self._tables.names()):
             self._refuse_statement(query.statement)
-
-
-def _without_checksum(data: bytes, start: int, end: int) -> int:
-    """The end of a rotate event's body: one that the server makes up may or may not have a checksum."""
-    try:
-        events.check(data, start, end)
-    except BinlogUnreadable:
-        return end
-    return end - events.CHECKSUM_BYTES
 
 
 _ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP}

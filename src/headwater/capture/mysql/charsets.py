@@ -26,33 +26,38 @@ _PYTHON = {
     "latin2": "iso8859-2",
     "latin5": "iso8859-9",
     "koi8r": "koi8-r",
-    "koi8u": "koi8-u",
     "cp850": "cp850",
     "cp852": "cp852",
-    "cp866": "cp866",
     "cp1251": "cp1251",
     "cp932": "cp932",
     "gb2312": "gb2312",
     "gbk": "gbk",
     "big5": "big5hkscs",
     "euckr": "cp949",
-    "ujis": "euc_jp",
     "sjis": "shift_jis",
 }
 
-UTF8 = frozenset(name for name, codec in _PYTHON.items() if codec == "utf-8")
-KNOWN = frozenset(_PYTHON) | {"latin1", BINARY}
 
-_LATIN1 = "".join(
-    bytes([byte]).decode("cp1252") if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(byte)
-    for byte in range(256)
-)
+def _table(codec: str, other: dict[int, str]) -> str:
+    """What each byte means: as the codec has it, but for those that MariaDB reads otherwise."""
+    return "".join(
+        other[byte] if byte in other else bytes([byte]).decode(codec) for byte in range(256)
+    )
+
+
+_TABLES = {
+    "latin1": _table("cp1252", {byte: chr(byte) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}),
+    "cp866": _table("cp866", {0xFC: "ⁿ", 0xFD: "²"}),
+    "koi8u": _table("koi8-u", {0x95: "•"}),
+}
+
+KNOWN = frozenset(_PYTHON) | frozenset(_TABLES) | {BINARY}
 
 
 def decoder(charset: str) -> Callable[[bytes], str]:
     """What turns a column's bytes into text; raises UnicodeDecodeError for bytes that are none."""
-    if charset == "latin1":
-        table = _LATIN1
+    table = _TABLES.get(charset)
+    if table is not None:
         return lambda data: codecs.charmap_decode(data, "strict", table)[0]
     name = _PYTHON.get(charset)
     if name is None:
@@ -60,4 +65,6 @@ def decoder(charset: str) -> Callable[[bytes], str]:
             f"text in the character set {charset!r} cannot be read here",
             hint="convert the column, for example to utf8mb4, or leave its table out of `tables`",
         )
+    if charset == "sjis":  # MariaDB reads its wide backslash as the plain one
+        return lambda data: data.decode(name).replace("＼", "\\")
     return lambda data: data.decode(name)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import pymysql  # type: ignore[import-untyped]
-from pymysql.cursors import SSCursor  # type: ignore[import-untyped]
+import pymysql
+from pymysql.cursors import SSCursor
 
 from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, Refused
 

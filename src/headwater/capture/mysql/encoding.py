@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import dumps, quote, transaction_record
+from headwater.capture.envelope import dumps, quote
 from headwater.capture.mysql import ddl, events, rows
 from headwater.capture.mysql.gtid import Gtid
 from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
@@ -27,34 +27,28 @@ ENVELOPE_BYTES = 500
 class GroupEncoder:
     """Encodes one transaction."""
 
-    def __init__(
-        self,
-        config: CaptureConfig,
-        tables: Tables,
-        gtid: Gtid,
-        file: str,
-        seconds: int,
-        schemas: dict[str, str],
-    ) -> None:
+    def __init__(self, config: CaptureConfig, tables: Tables, schemas: dict[str, str]) -> None:
         self._config = config
         self._tables = tables
-        self._gtid = str(gtid)
-        self._server = gtid.server
-        self._file = file
-        self._ts_ms = seconds * 1000
         self._schemas = schemas
-        self._now_ms = time.time_ns() // 1_000_000
-        self._maps: dict[bytes, CapturedTable | None] = {}
-        self._heads: dict[str, tuple[str, str]] = {}
-        self._counts: dict[str, int] = {}
-        self._order = 0
-        self._events = 0
-        self._skip = 0
+        self._has_transactions = config.transactions
+        self._transaction_topic = config.transaction_topic
+        self.skipped_tables: frozenset[str] = frozenset()
+        self.on_ddl: Callable[[], None] = lambda: None
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
-        self.skipped_tables: frozenset[str] = frozenset()
-        self.on_ddl: Callable[[], None] = lambda: None
+
+    def begin(self, gtid: Gtid, file: str, seconds: int) -> None:
+        """Another transaction."""
+        domain, self._server, sequence = gtid
+        self._gtid = f"{domain}-{self._server}-{sequence}"
+        self._file = file
+        self._ts_ms = seconds * 1000
+        self._now_ms = time.time_ns() // 1_000_000
+        self._maps: dict[bytes, CapturedTable | None] = {}
+        self._counts: dict[str, int] = {}
+        self._order = self._events = self._skip = 0
 
     def progress(self) -> dict[str, Any]:
         return {"events": self._events, "order": self._order, "counts": dict(self._counts)}
@@ -72,10 +66,24 @@ class GroupEncoder:
         return taken
 
     def end(self) -> None:
-        if self._counts and self._config.transactions:
-            counts = {f"{self._tables.database}.{name}": n for name, n in self._counts.items()}
-            topic = self._config.transaction_topic
-            self._records.append(transaction_record(topic, "END", self._gtid, self._ts_ms, counts))
+        """The END of the transaction, with what it had; one with no rows of ours is not told of."""
+        if not self._counts or not self._has_transactions:
+            return
+        database = self._tables.database
+        counts = ",".join(
+            f'{{"data_collection":{quote(f"{database}.{name}")},"event_count":{count}}}'
+            for name, count in self._counts.items()
+        )
+        self._bound("END", str(self._order), f"[{counts}]")
+
+    def _bound(self, status: str, count: str, counts: str) -> None:
+        # What envelope.transaction_record makes; written here as text, as it is told of every commit.
+        value = (
+            f'{{"status":"{status}","id":"{self._gtid}","event_count":{count},'
+            f'"data_collections":{counts},"ts_ms":{self._ts_ms}}}'
+        )
+        key = f'{{"id":"{self._gtid}"}}'
+        self._records.append((self._transaction_topic, key.encode(), value.encode()))
 
     def encode(self, kept: Sequence[Kept]) -> None:
         maps = self._maps
@@ -112,11 +120,7 @@ class GroupEncoder:
             )
 
     def _source(self, table: str | None, position: int) -> str:
-        head, tail = self._head(table)
-        return f'{head}{position},"row":0{tail}'
-
-    def _head(self, table: str | None) -> tuple[str, str]:
-        return source_block(
+        head, tail = source_block(
             self._config.name,
             self._tables.database,
             table,
@@ -125,58 +129,54 @@ class GroupEncoder:
             self._gtid,
             self._file,
         )
+        return f'{head}{position},"row":0{tail}'
 
-    def _rest(self, name: str) -> Callable[[], str]:
-        """Numbers the next event of that table: what follows the source block."""
-        now = f',"ts_ms":{self._now_ms}'
-        counts = self._counts
-        if not self._config.transactions:
-
-            def plain() -> str:
-                counts[name] = counts.get(name, 0) + 1
-                return f'{now},"transaction":null'
-
-            return plain
+    def _numbering(self, name: str) -> tuple[str, str, int]:
+        """What follows the source block, around the event's two numbers; and that table's last one."""
+        count = self._counts.get(name, 0)
+        if not self._has_transactions:
+            return f',"ts_ms":{self._now_ms},"transaction":null', "", count
         if not self._order:
-            self._records.append(
-                transaction_record(self._config.transaction_topic, "BEGIN", self._gtid, self._ts_ms)
-            )
-        counts.setdefault(name, 0)
-        start = f'{now},"transaction":{{"id":"{self._gtid}","total_order":'
-
-        def numbered() -> str:
-            self._order += 1
-            counts[name] = order = counts[name] + 1
-            return f'{start}{self._order},"data_collection_order":{order}}}'
-
-        return numbered
+            self._bound("BEGIN", "null", "null")
+        start = f',"ts_ms":{self._now_ms},"transaction":{{"id":"{self._gtid}","total_order":'
+        return start, ',"data_collection_order":', count
 
     def _encode_rows(
         self, kind: int, table: CapturedTable, data: bytes, body: int, end: int, position: int
     ) -> None:
-        head, tail = self._heads.get(table.name) or self._heads.setdefault(
-            table.name, self._head(table.name)
+        first, second = table.source_parts
+        ts_ms = self._ts_ms
+        head = (
+            f'{first}{ts_ms},"snapshot":"false",{second[0]}{ts_ms}000,"ts_ns":{ts_ms}000000,{second[1]}'
+            f'{self._server},"gtid":"{self._gtid}","file":"{self._file}","pos":{position},"row":'
         )
-        head = f'{head}{position},"row":'
         images = table.decoder.images(kind, data, body, end)
-        rest = self._rest(table.name)
+        name = table.name
+        start, middle, count = self._numbering(name)
+        order = self._order
         records = self._records
         before_count = len(records)
+        row = 0
+        step = 1
         if kind in rows.WRITES:
-            created = table.encoder.created
-            for row, image in enumerate(images):
-                records.append(created(image, f"{head}{row}{tail}", rest()))
+            act = table.encoder.created
         elif kind in rows.UPDATES:
-            updated = table.encoder.updated
-            for row in range(len(images) // 2):
-                source = f"{head}{row}{tail}"
-                records += updated(images[2 * row], images[2 * row + 1], source, rest())
-        else:
-            deleted = table.encoder.deleted
-            for row, image in enumerate(images):
-                records += deleted(image, f"{head}{row}{tail}", rest())
-        count = len(images) if kind not in rows.UPDATES else len(images) // 2
-        self._rows += count
+            step = 2
+        for at in range(0, len(images), step):
+            order += 1
+            count += 1
+            source = f'{head}{row},"thread":null,"query":null}}'
+            rest = f"{start}{order}{middle}{count}}}" if middle else start
+            row += 1
+            if kind in rows.WRITES:
+                records.append(act(images[at], source, rest))
+            elif step == 2:
+                records += table.encoder.updated(images[at], images[at + 1], source, rest)
+            else:
+                records += table.encoder.deleted(images[at], source, rest)
+        self._order = order
+        self._counts[name] = count
+        self._rows += row
         self._bytes += 2 * (end - body) + ENVELOPE_BYTES * (len(records) - before_count)
 
     # ── statements ─────────────────────────────────────────────────────────────────────────────
@@ -215,7 +215,9 @@ class GroupEncoder:
 
     def _truncate(self, name: str, position: int) -> None:
         """All rows are gone, without an event for each."""
-        rest = self._rest(name)
-        source = self._source(name, position)
-        self._records.append(self._tables.emptied(name, source, rest()))
+        start, middle, count = self._numbering(name)
+        self._order += 1
+        self._counts[name] = count + 1
+        rest = f"{start}{self._order}{middle}{count + 1}}}" if middle else start
+        self._records.append(self._tables.emptied(name, self._source(name, position), rest))
         self._rows += 1

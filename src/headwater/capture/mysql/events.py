@@ -59,17 +59,19 @@ class Format(NamedTuple):
     has_checksums: bool
 
 
-def check(data: bytes, start: int, end: int) -> None:
-    """Compare the event's checksum, its last four bytes, with what it should be."""
+def damaged() -> BinlogUnreadable:
+    """For an event whose checksum, its last four bytes, is not that of its other bytes."""
+    return BinlogUnreadable(
+        "An event of the binary log does not match its checksum: the file on the server is damaged.",
+        hint="See the server's error log; PURGE or RESET the binary log and snapshot anew.",
+    )
+
+
+def has_checksum(data: bytes, start: int, end: int) -> bool:
+    """Whether the event's last four bytes are the checksum of all before."""
     body_end = end - CHECKSUM_BYTES
-    if body_end < start + HEADER_BYTES:
-        raise BinlogUnreadable("An event of the binary log is too short for its checksum.")
     found = int.from_bytes(data[body_end:end], "little")
-    if zlib.crc32(memoryview(data)[start:body_end]) != found:
-        raise BinlogUnreadable(
-            "An event of the binary log does not match its checksum: the file on the server is damaged.",
-            hint="See the server's error log; PURGE or RESET the binary log and snapshot anew.",
-        )
+    return zlib.crc32(data[start:body_end]) == found
 
 
 def format_description(data: bytes, start: int, end: int) -> Format:

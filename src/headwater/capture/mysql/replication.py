@@ -8,6 +8,7 @@ and cut into events without copying them:
 | 0–2   | length; 0xFFFFFF means that the next packet goes on with the same event                |
 | 3     | number of the packet                                                                   |
 | 4     | 0 event, 0xFF error, 0xFE end (of the first packet of an event only)                   |
+| 5–23  | the event's header: see `events`                                                       |
 
 The server sends a heartbeat while it has nothing to say, so silence means a lost connection.
 """
@@ -19,16 +20,19 @@ import struct
 import time
 
 from headwater.capture.errors import CaptureError, Gap, Interrupted
+from headwater.capture.mysql import events
 from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.gtid import GtidPosition
 
-Frame = tuple[bytes, int, int]
-"""An event: it lies between the two places of the bytes."""
+Frame = tuple[bytes, int, int, int, int, int, int, int]
+"""An event: bytes, where its header begins and where it ends; type, seconds, server, next position, flags."""
 
 HEARTBEAT_S = 5.0
 SILENCE_S = 4 * HEARTBEAT_S
 RECEIVE_BYTES = 1 << 20
 _PACKET_MAX = 0xFFFFFF
+_HEADS = struct.Struct("<HBBBIBIIIH")  # of packet and event in one: this is the hot loop
 _COM_BINLOG_DUMP, _COM_REGISTER_SLAVE = 0x12, 0x15
 
 
@@ -110,29 +114,45 @@ class BinlogStream:
     def _split(self) -> list[Frame]:
         data = self._rest
         frames: list[Frame] = []
+        add, heads = frames.append, _HEADS.unpack_from
         at, size = 0, len(data)
-        while size - at >= 4:
-            end = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+        while size - at >= _HEADS.size:
+            low, high, _, status, seconds, kind, server, event_bytes, following, flags = heads(
+                data, at
+            )
+            end = at + 4 + low + (high << 16)
             if end > size:
                 break
-            if end - at - 4 == _PACKET_MAX or self._large:
-                self._join(data, at, end, frames)
-            elif data[at + 4] == 0:
-                frames.append((data, at + 5, end))
+            if end - at == event_bytes + 5 and not status and not self._large:
+                add((data, at + 5, end, kind, seconds, server, following, flags))
             else:
-                self._refused(data[at + 4 : end])
+                self._unusual(data, at, end, frames)
+            at = end
+        while size - at >= 4 and at + 4 + int.from_bytes(data[at : at + 3], "little") <= size:
+            # Shorter than an event: an error, an end, or the last piece of a large event.
+            end = at + 4 + int.from_bytes(data[at : at + 3], "little")
+            self._unusual(data, at, end, frames)
             at = end
         self._rest = data[at:]
         return frames
 
-    def _join(self, data: bytes, at: int, end: int, frames: list[Frame]) -> None:
+    def _unusual(self, data: bytes, at: int, end: int, frames: list[Frame]) -> None:
+        if end - at - 4 < _PACKET_MAX and not self._large:
+            self._refused(data[at + 4 : end])
         self._large.append(data[at + 4 : end])
         if end - at - 4 < _PACKET_MAX:
             whole = b"".join(self._large)
             self._large = []
-            frames.append((whole, 1, len(whole)))
+            if whole[0]:
+                self._refused(whole)
+            seconds, kind, server, size, following, flags = events.HEADER.unpack_from(whole, 1)
+            if size != len(whole) - 1:
+                raise BinlogUnreadable("an event of the binary log has another size than it says")
+            frames.append((whole, 1, len(whole), kind, seconds, server, following, flags))
 
     def _refused(self, payload: bytes) -> None:
+        if not payload or payload[0] == 0:
+            raise BinlogUnreadable("an event of the binary log has another size than it says")
         if payload[0] == 0xFE:
             raise Interrupted(
                 "the MariaDB server ended the binary log, as it does when it shuts down"

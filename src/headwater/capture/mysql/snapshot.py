@@ -109,7 +109,7 @@ class Snapshot:
             # It was begun and cannot be gone on with: readers forget what they have of it.
             rest = f',"ts_ms":{_now_ms()},"transaction":null'
             records.append(self._tables.emptied(table.name, self._source(table.name), rest))
-        count = 0
+        count = told = 0
         size = 0
         snapshot: dict[str, Any] = {"pending": left, "table": table.name}
         for rows, last in self._chunks(table, after if chunked else None, chunked):
@@ -120,13 +120,14 @@ class Snapshot:
             if size >= BATCH_BYTES:
                 self.progress = Progress(table.name, count, now.rows, done, done + len(left))
                 yield Batch(
-                    {**here, "schemas": dict(schemas), "snapshot": dict(snapshot)}, records, count
+                    {**here, "schemas": dict(schemas), "snapshot": dict(snapshot)},
+                    records,
+                    count - told,
                 )
-                records, size = [], 0
+                records, size, told = [], 0, count
         self.progress = Progress(table.name, count, count, done + 1, done + len(left))
         over = {"pending": left[1:]}
-        rows_left = sum(1 for record in records if record[0] == table.topic)
-        yield Batch({**here, "schemas": dict(schemas), "snapshot": over}, records, rows_left)
+        yield Batch({**here, "schemas": dict(schemas), "snapshot": over}, records, count - told)
 
     def _chunks(
         self, table: CapturedTable, after: Any, chunked: bool

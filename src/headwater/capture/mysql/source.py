@@ -155,7 +155,7 @@ class MariaDBSource:
         after = GtidPosition.parse(position["gtid"])
         self._binlog = BinlogStream(self._address, after, self._server_id)
         assembly = self._assembly = Assembly(self._config, self._known_tables(), position)
-        assembly.on_ddl = self._refresh
+        assembly.on_ddl(self._refresh)
         return assembly
 
     def _catch_up(self, position: Position, end: GtidPosition) -> Iterator[Batch]:
@@ -167,7 +167,7 @@ class MariaDBSource:
         name = state.get("table")
         if name in tables.now and state.get("after") and continues(tables.as_now(name)):
             pending.discard(name)
-        assembly.skipped_tables = frozenset(pending)
+        assembly.skip(frozenset(pending))
         assert self._binlog is not None
         yield from stream.follow_until(self._binlog, assembly, end)
         self._binlog.close()

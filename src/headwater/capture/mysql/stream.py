@@ -18,8 +18,10 @@ from headwater.capture.source import IDLE_S
 def follow(binlog: BinlogStream, assembly: Assembly) -> Iterator[Batch]:
     """All that comes, for ever."""
     while True:
-        for frame in binlog.read(IDLE_S):
-            assembly.event(frame)
+        frames = binlog.read(IDLE_S)
+        at = 0
+        while at < len(frames):
+            at = assembly.feed(frames, at)
             if assembly.due:
                 yield assembly.take()
         if not (assembly.waiting and binlog.waiting()):
@@ -30,7 +32,7 @@ def follow_until(binlog: BinlogStream, assembly: Assembly, end: GtidPosition) ->
     """All transactions up to that position and none after it."""
     while not _reached(assembly, end):
         for frame in binlog.read(IDLE_S):
-            assembly.event(frame)
+            assembly.feed([frame])
             if assembly.due:
                 yield assembly.take()
             if _reached(assembly, end):

@@ -81,6 +81,7 @@ class CapturedTable:
     def __init__(
         self,
         config: CaptureConfig,
+        database: str,
         name: str,
         columns: Sequence[Description],
         key: Sequence[int],
@@ -100,6 +101,14 @@ class CapturedTable:
             self.key,
             schema=SOURCE_SCHEMA if config.schema else None,
             tombstones=config.tombstones,
+        )
+        # The parts of the source block that stay the same: before and after what varies.
+        self.source_parts = (
+            f'{{"version":"{VERSION}","connector":"mariadb","name":{quote(config.name)},"ts_ms":',
+            (
+                f'"db":{quote(database)},"sequence":null,"ts_us":',
+                f'"table":{quote(name)},"server_id":',
+            ),
         )
         shape = [[*column.wire, *_shown(column)] for column in columns]
         self.digest = f"{zlib.crc32(json.dumps([shape, self.key]).encode()):08x}"
@@ -231,7 +240,9 @@ class Tables:
         now = self.now.get(seen.table)
         columns, key = schema.describe(seen, now, self._charset_names)
         transactional = now is None or now.engine.lower() in ("innodb", "rocksdb", "tokudb")
-        table = CapturedTable(self._config, seen.table, columns, key, self._style, transactional)
+        table = CapturedTable(
+            self._config, self.database, seen.table, columns, key, self._style, transactional
+        )
         latest = self.latest.get(seen.table)
         if latest is not None and latest.digest == table.digest:
             return latest
@@ -240,4 +251,6 @@ class Tables:
     def as_now(self, name: str) -> CapturedTable:
         """The table as the server describes it, for a snapshot."""
         now = self.now[name]
-        return CapturedTable(self._config, name, now.columns, now.key, self._style, True)
+        return CapturedTable(
+            self._config, self.database, name, now.columns, now.key, self._style, True
+        )
