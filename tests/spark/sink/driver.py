@@ -33,6 +33,7 @@ def main() -> None:
         # One after the other: a query starts several Python processes, and they must not be slow.
         while query.isActive and not _stands_still(query, Path(folder) / point):
             time.sleep(0.02)
+        (Path(folder) / point).touch()
     spark.streams.awaitAnyTermination()
 
 

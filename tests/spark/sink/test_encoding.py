@@ -150,6 +150,15 @@ def test_null_headers_that_span_values_are_no_headers() -> None:
     assert [len(each.headers) for _, _, each in found] == [1, 0, 1]
 
 
+def test_a_header_without_a_key_is_refused() -> None:
+    one = {"key": b"k", "value": b"v", "topic": "a", "partition": None}
+    bad = one | {"headers": [{"key": None, "value": b"1"}]}
+    with pytest.raises(BadRow, match="has no key"):
+        rows().encode(table([bad]))
+    spans = table([one | {"headers": None}, bad, one | {"headers": []}])
+    assert len(decoded(rows(), spans.slice(2))) == 1, "rows that are not written do not matter"
+
+
 def test_strings_and_large_types_are_written_alike() -> None:
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         values = pa.array(["ä", "", None], pa.string()).cast(kind)

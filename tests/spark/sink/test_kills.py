@@ -58,7 +58,10 @@ def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
 ) -> None:
     source = cluster.create_topic(new_name(), PARTITIONS)
     fill(cluster.bootstrap, source, COUNT)
-    topics = {point: cluster.create_topic(new_name(), PARTITIONS) for point in (*POINTS, "worker")}
+    # On Kafka the one point at which most can go wrong; all of them in `make soak`.
+    every = cluster.target == "headwater" or os.environ.get("HEADWATER_SOAK") == "1"
+    points = (*POINTS, "worker") if every else ("after-some",)
+    topics = {point: cluster.create_topic(new_name(), PARTITIONS) for point in points}
     queries = [f"{point}={topic}" for point, topic in topics.items()]
     command = [sys.executable, "-m", "tests.spark.sink.driver", cluster.bootstrap, str(tmp_path)]
     command.append(source)
@@ -67,12 +70,7 @@ def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
             [*command, *queries], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        until(lambda: _all_stand_still(driver, tmp_path), "all points reached", timeout=300)
-        until(
-            lambda: _rows(cluster.bootstrap, topics["worker"]) >= COUNT,
-            "the task's retry",
-            timeout=60,
-        )
+        until(lambda: _all_stand_still(driver, tmp_path, points), "all points reached", timeout=300)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
@@ -86,10 +84,12 @@ def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
         _check(cluster.bootstrap, source, topic)
 
 
-def _all_stand_still(driver: subprocess.Popen[bytes], folder: Path) -> bool:
+def _all_stand_still(
+    driver: subprocess.Popen[bytes], folder: Path, points: tuple[str, ...]
+) -> bool:
     log = folder / "driver.log"
     assert driver.poll() is None, f"the driver ended by itself:\n{log.read_text()[-3000:]}"
-    return all((folder / point).exists() for point in POINTS)
+    return all((folder / point).exists() for point in points)
 
 
 def _rows(bootstrap: str, topic: str) -> int:

@@ -81,8 +81,10 @@ def headers(array: Any) -> Headers:
             array = pa.array(array.to_pylist(), array.type)
             offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int32)
     pairs = array.values
-    if pairs.null_count:
-        raise ValueError("a header is null")
+    if pairs.null_count or pairs.field("key").null_count:
+        flat = array.flatten()  # without what no row refers to
+        if flat.null_count or flat.field("key").null_count:
+            raise ValueError("a header is null, or has no key")
     return Headers(
         _frozen(offsets), column(pairs.field("key")), column(pairs.field("value")), False
     )

@@ -20,6 +20,7 @@ from headwater.spark.connect import Cluster
 from headwater.spark.errors import UnknownTopic
 from headwater.spark.sink import transaction
 from headwater.spark.sink.columns import Columns
+from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.rows import Rows
 from headwater.spark.sink.settings import Settings
@@ -76,6 +77,11 @@ def write(
         if rows is None or producing is None:
             return Part(slot)
         producing.flush()
+        if producing.witness is None:
+            raise PartLost(
+                "The broker does not say where it has stored the rows.",
+                hint="They were sent twice and it has forgotten the first time: try again.",
+            )
         return Part(slot, rows.count, rows.digest, identity, producing.witness)
     except BaseException:
         if identity is not None:
