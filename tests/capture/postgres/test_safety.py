@@ -1,0 +1,160 @@
+"""What keeps the source safe: idle progress, gaps that are said, a check that tells what to mend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headwater import testing
+from headwater.capture.change import Batch
+from headwater.capture.errors import Gap, Misconfigured
+from headwater.capture.postgres import open_source
+from headwater.capture.runner import Runner, forget
+from headwater.capture.writer import Writer
+from tests.capture.postgres.running import Setting, eventually
+from tests.capture.postgres.server import postgres
+
+
+def confirmed(setting: Setting) -> int:
+    [(lsn,)] = setting.execute(
+        "SELECT (confirmed_flush_lsn - '0/0')::int8 FROM pg_replication_slots "
+        f"WHERE database = '{setting.name}'"
+    )
+    return int(lsn)
+
+
+def test_an_idle_table_does_not_hold_the_servers_log(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE other (id int)")
+    with setting.running(setting.config("t"), heartbeat_s=0.2):
+        before = confirmed(setting)
+        setting.execute("INSERT INTO other SELECT generate_series(1, 1000)")
+        [(end,)] = setting.execute("SELECT (pg_current_wal_lsn() - '0/0')::int8")
+        assert before < end
+        eventually("the slot moves although nothing is captured", lambda: confirmed(setting) >= end)
+
+
+def test_the_slot_never_confirms_what_the_log_does_not_have(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    with setting.running(setting.config("t")) as runner:
+        for n in range(20):
+            setting.execute(f"INSERT INTO t VALUES ({n})")
+            slot = confirmed(setting)
+            # Asked in this order, the stored position can only be further.
+            assert slot <= (runner.status.position or {})["lsn"]
+
+
+@pytest.mark.parametrize("loss", ["dropped", "replaced", "moved"])
+def test_a_slot_that_lost_changes_is_an_error_and_no_silent_gap(
+    setting: Setting, loss: str
+) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    config = setting.config("t")
+    with setting.running(config) as runner:
+        setting.caught_up(runner)
+    slot = f"headwater_{setting.name}"
+    if loss == "moved":
+        setting.execute(
+            "INSERT INTO t VALUES (1)",
+            f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())",
+        )
+    else:
+        setting.execute(f"SELECT pg_drop_replication_slot('{slot}')", "INSERT INTO t VALUES (1)")
+    if loss == "replaced":
+        setting.execute(f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')")
+    with pytest.raises(Gap) as caught:
+        Runner(config).run()
+    assert "--resnapshot" in (caught.value.hint or "")
+
+    forget(config)
+    with setting.running(config) as runner:
+        setting.caught_up(runner)
+    assert [record.value["after"] for record in setting.read("t")] == [{"id": 1}]
+
+
+def test_a_slot_that_the_server_gave_up_is_an_error_with_the_remedy() -> None:
+    limits = {"max_slot_wal_keep_size": "1MB", "max_wal_size": "32MB", "min_wal_size": "32MB"}
+    with postgres(limits) as server, testing.broker() as log:
+        setting = Setting(server, log.bootstrap, "shop")
+        server.execute("CREATE DATABASE shop")
+        setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        config = setting.config("t")
+        with setting.running(config) as runner:
+            setting.caught_up(runner)
+
+        def lost() -> bool:
+            setting.execute(
+                "SELECT pg_switch_wal()", "INSERT INTO flushed VALUES (2)", "CHECKPOINT"
+            )
+            [(status,)] = setting.execute("SELECT wal_status FROM pg_replication_slots")
+            return bool(status == "lost")
+
+        eventually("the server gives up the slot", lost)
+        with pytest.raises(Gap, match="max_slot_wal_keep_size"):
+            Runner(config).run()
+
+
+def test_another_cluster_under_the_same_address_is_an_error(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    config = setting.config("t")
+    with setting.running(config) as runner:
+        setting.caught_up(runner)
+    position = dict(runner.status.position or {})
+    writer = Writer(config.name, config.bootstrap)
+    writer.open()
+    writer.write(Batch({**position, "system": "1234"}))
+    writer.close()
+    with pytest.raises(Gap, match="another PostgreSQL cluster"):
+        Runner(config).run()
+
+
+def test_check_names_the_command_that_mends_each_failure(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE keyed (id int PRIMARY KEY)",
+        "CREATE TABLE keyless (v int)",
+        f"CREATE ROLE reader_{setting.name} LOGIN",
+    )
+    url = setting.server.url(setting.name, f"reader_{setting.name}")
+    as_reader = replace(setting.config("keyed", "keyless"), url=url)
+    source = open_source(as_reader)
+    failed = {finding.name: finding.mend or "" for finding in source.check() if not finding.ok}
+    source.close()
+    assert set(failed) == {
+        "replication role",
+        'read "public"."keyed"',
+        'read "public"."keyless"',
+        'identity of "public"."keyless"',
+        "publication",
+    }
+    for mend in failed.values():
+        setting.execute(mend.partition("--")[0])
+    again = open_source(as_reader)
+    assert [finding for finding in again.check() if not finding.ok] == []
+    again.close()
+
+    # And with what was mended a role that is no superuser captures.
+    setting.execute("INSERT INTO keyed VALUES (1)")
+    config = replace(as_reader, options={"publication": f"headwater_{setting.name}"})
+    with setting.running(config) as runner:
+        setting.execute("INSERT INTO keyless VALUES (1)")
+        setting.caught_up(runner)
+    assert len(setting.read("keyed")) == 1 and len(setting.read("keyless")) == 1
+    setting.execute(f"DROP OWNED BY reader_{setting.name}")
+
+
+def test_check_finds_a_server_without_logical_wal() -> None:
+    with postgres({"wal_level": "replica"}) as server:
+        config = Setting(server, "127.0.0.1:1", "postgres").config()
+        source = open_source(config)
+        failed = {finding.name: finding.mend for finding in source.check() if not finding.ok}
+        source.close()
+        assert failed["wal_level"] is not None and "wal_level = logical" in failed["wal_level"]
+
+
+def test_an_option_or_a_table_that_does_not_exist_is_said(setting: Setting) -> None:
+    with pytest.raises(Misconfigured, match="no setting 'slots'"):
+        open_source(setting.config(options={"slots": "x"}))
+    source = open_source(setting.config("nowhere"))
+    with pytest.raises(Misconfigured, match=r"no table public\.nowhere"):
+        source.topics()
+    source.close()
