@@ -4,7 +4,7 @@ The driver calls `decide` when all tasks of a batch have prepared their parts. F
 committed, whatever happens: who finds the decision ends its transactions. Without a decision nothing of
 a batch counts. So the whole batch hangs on one record, written in one transaction of the decider:
 
-    topic __headwater_sink, one partition, compacted
+    topic _headwater_sink, one partition, compacted
         key     the sink's name: the query's id, inside foreachBatch with /topic
         value   JSON: {"version": 1, "batch", "run", "tasks", "parts": [[slot, rows, digest,
                 transactional id, producer id, epoch, topic, partition, offset], …]}
@@ -39,7 +39,7 @@ from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.rows import Unsent
 from headwater.spark.sink.transaction import Identity
 
-TOPIC = "__headwater_sink"
+TOPIC = "_headwater_sink"
 PLACE = (TOPIC, 0)
 _VERSION = 1
 _DECIDING_MS = 60_000
