@@ -57,6 +57,7 @@ class Checkpoints:
 
     def __init__(self, root: str, spark: SparkSession, *, remote: bool = False) -> None:
         self._spark = spark
+        self.remote = remote
         self.is_local = not remote and (root.startswith("file:") or not _URI.match(root))
         plain = re.sub(r"^file:/+", "/", root)
         self.root = str(Path(plain).resolve()) if self.is_local else root.rstrip("/")

@@ -41,7 +41,8 @@ _MISFITS = (
 _SOURCES_CHANGED = re.compile(r"There are \[(\d+)\] sources in the checkpoint.*?\[(\d+)\]", re.S)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
-_PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Refused|Unreachable)): (.+)$", re.M)
+_PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.M)
+_OURS = re.compile(r"^headwater\.[\w.]+: (.+)$", re.M)
 
 
 def misfit(text: str) -> str | None:
@@ -59,11 +60,11 @@ def brief(error: BaseException | str) -> str:
     if isinstance(error, HeadwaterError):
         return _with_hint(error)
     text = str(error).strip()
-    raised = _PYTHON.findall(text)
-    if raised:
-        name, said = raised[-1]
-        # Spark repeats the worker's traceback inside its own message; the last line is the cause.
-        text = said if name.startswith("Headwater") else f"{name}: {said}"
+    # Spark repeats the worker's traceback inside its own message; its last line is the cause.
+    if ours := _OURS.findall(text):
+        text = ours[-1]
+    elif raised := _PYTHON.findall(text):
+        text = ": ".join(raised[-1])
     elif found := _CONDITION.search(text):
         text = text[found.start() :]
     elif not isinstance(error, str):

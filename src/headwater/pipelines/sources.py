@@ -56,6 +56,12 @@ def _by_connector(context: Context, chosen: dict[str, str], schema: str | None) 
             f"Spark's Kafka connector, which reads at real-time speed, has no option {ours[0]}",
             hint="leave it out, or leave out speed=",
         )
+    if "security.protocol" in context.client:
+        raise NotRealTime(
+            "Spark's Kafka connector, which reads at real-time speed, takes Java's names for a login "
+            "and TLS, and these are librdkafka's",
+            hint="leave out speed=",
+        )
     reader = context.spark.readStream.format("kafka")
     records = reader.options(**context.kafka_options(), **chosen).load()
     if schema is None:

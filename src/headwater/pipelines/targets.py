@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines.context import Context
@@ -64,6 +65,17 @@ def topic_of(view: View) -> str | None:
     """The topic that a view writes to, if it does."""
     scheme, _, rest = view.to.partition(":")
     return rest if scheme == "topic" else None
+
+
+def refuse_leftovers(view: View) -> None:
+    """A query that starts anew must not meet files of its earlier life: Spark would skip its batches."""
+    scheme, _, rest = view.to.partition(":")
+    if scheme == "parquet" and (Path(rest) / "_spark_metadata").exists():
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) starts anew, and {rest} has files of a query "
+            "before it",
+            hint=f"move them away: mv {rest} {rest}.old",
+        )
 
 
 def _topic(result: Result) -> Any:

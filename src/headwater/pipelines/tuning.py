@@ -1,4 +1,4 @@
-"""Session settings that depend on the query: set just before it starts, since Spark copies them then.
+"""Settings that depend on the query: set just before it starts, since Spark copies them then.
 
 A query without state spends most of a small batch writing two files of its checkpoint. On a local
 disk Spark's default goes through checksums and a rename in a child process or two (about 120 ms); the
@@ -28,6 +28,9 @@ QUICK = {
 
 def tune(spark: SparkSession, built: Built, checkpoints: Checkpoints) -> None:
     """Prepare the session for the start of this query."""
+    if not checkpoints.remote:
+        # A pool of its own: queries share the cores fairly, and none waits for another's batch.
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", built.view.name)
     quick = checkpoints.is_local and not built.stateful
     for name, value in QUICK.items():
         if quick:

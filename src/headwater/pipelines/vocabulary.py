@@ -37,7 +37,7 @@ def stream(
     starting: str = "earliest",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The records of a topic as a streaming DataFrame of events.
+    """The records of a topic (or of several: `"a,b"`) as a streaming DataFrame of events.
 
     Without `schema`: the columns of Spark's Kafka source (key, value, topic, partition, offset,
     timestamp, timestampType). With `schema` (`"id STRING, total DOUBLE"`): JSON values decoded into
@@ -50,7 +50,7 @@ def stream(
     from headwater.pipelines.sources import events
 
     context = current()
-    context.streams.append(topic)
+    context.streams.extend(name.strip() for name in topic.split(","))
     return events(context, topic, schema=schema, starting=starting, options=options or {})
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 import headwater as hw
 from headwater.errors import HeadwaterError
 from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.query import State
 from tests.spark.run.desk import Desk
 
 ROW = "id STRING, total DOUBLE"
@@ -75,6 +76,24 @@ def test_rows_that_change_need_a_key_that_is_a_column(desk: Desk, topic: str):
     said = refusal(desk, declared(counts, key=("id", "day")))
     assert "the key day, which is no column" in said
     assert "its columns are id, count" in said
+
+
+def test_a_query_that_spark_cannot_run_as_a_stream_is_refused_once(desk: Desk, topic: str):
+    def counts() -> Any:
+        return hw.stream(topic, schema=ROW).groupBy("id").count()
+
+    desk.begin(declared(counts, name=topic, key="id", mode="append"))
+    desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal")
+    assert "cannot run as a stream: " in desk.said[-1]
+    assert "Append output mode" in desk.said[-1]
+
+
+def test_a_notebook_needs_no_runner(desk: Desk, topic: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HEADWATER_BOOTSTRAP", desk.bootstrap)
+    assert hw.session() is desk.spark
+    events = hw.stream(f"{topic}, {topic}", schema=ROW)
+    assert events.isStreaming
+    assert events.columns[:3] == ["id", "total", "_key"]
 
 
 TABLE = {"schema": ROW, "key": "id"}

@@ -10,8 +10,10 @@ import pytest
 from headwater.pipelines import progress
 from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.checkpoints import Checkpoints, Shape
-from headwater.pipelines.errors import StateMisfit, brief, misfit
+from headwater.pipelines.declared import View
+from headwater.pipelines.errors import PipelineError, StateMisfit, brief, misfit
 from headwater.pipelines.plan import parse
+from headwater.pipelines.targets import refuse_leftovers
 
 RELATION = (
     "org.x.Provider@2b, headwater, org.x.Table@3c, [kafka.bootstrap.servers=h:1,h:2, "
@@ -131,8 +133,18 @@ def test_a_long_error_becomes_its_cause_in_one_line():
         "ValueError: too bad\n\n\tat org.apache.spark.api\nCaused by: ValueError: too bad\n"
     )
     assert brief(RuntimeError(worker)) == "ValueError: too bad"
+    ours = "Traceback:\nheadwater.spark.errors.BadOption: The source has no option 'x'.\nmore\n"
+    assert brief(RuntimeError(ours)) == "The source has no option 'x'."
     assert brief(KeyError("k")) == "KeyError: 'k'"
     assert len(brief("x" * 10_000)) == 400
+
+
+def test_files_of_an_earlier_life_are_not_met_by_a_query_that_starts_anew(tmp_path: Path):
+    view = View("v", lambda: None, f"parquet:{tmp_path}", place="file.py:1")
+    refuse_leftovers(view)
+    (tmp_path / "_spark_metadata").mkdir()
+    with pytest.raises(PipelineError, match=r"starts anew, and .* has files of a query before it"):
+        refuse_leftovers(view)
 
 
 def report(batch: int, rows: int, end: object, **more: object) -> dict[str, object]:
