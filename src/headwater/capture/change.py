@@ -5,7 +5,8 @@ plain tuple, and the many rows of a batch share their table's encoder.
 
 A position is a JSON object that only its source understands. Two things hold for all of them:
 going on from it must yield each change after it and none before it, in the same order as the first
-time; and the key `snapshot` is there while the first snapshot is not complete.
+time; and the key `snapshot` is there while the first snapshot is not complete. The position
+{"again": true} stands for a snapshot that is to begin anew.
 """
 
 from __future__ import annotations
@@ -42,7 +43,12 @@ class Batch:
 
 
 def in_snapshot(position: Position | None) -> bool:
-    return position is None or position.get("snapshot") is not None
+    return position is None or "snapshot" in position or begins_again(position)
+
+
+def begins_again(position: Position | None) -> bool:
+    """A new first snapshot, into topics that have rows of an earlier one."""
+    return position is not None and "again" in position
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,10 @@ class Gap(CaptureError):
     """The database no longer has the changes that come next: going on would leave a silent gap."""
 
 
+class StartOver(Gap):
+    """A gap after which the settings ask for a new snapshot instead of a stop."""
+
+
 class Fenced(CaptureError):
     """Another run of the same capture has taken over."""
 

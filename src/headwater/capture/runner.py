@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headwater.capture.change import Batch, Position, in_snapshot
+from headwater.capture.change import Batch, Position, begins_again, in_snapshot
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Interrupted
-from headwater.capture.source import Source, open_source
+from headwater.capture.errors import CaptureError, Interrupted, StartOver
+from headwater.capture.source import Guarded, Source, open_source
 from headwater.capture.writer import Writer
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
 # While a database is idle, its position is stored (and acknowledged) so often.
 HEARTBEAT_S = 10.0
+GUARD_EVERY_S = 30.0
 # A run that was fenced notices at its next heartbeat.
 FORGET_S = 2 * HEARTBEAT_S
 
@@ -46,11 +47,14 @@ class Runner:
         *,
         open_source: Callable[[CaptureConfig], Source] = open_source,
         heartbeat_s: float = HEARTBEAT_S,
+        guard_every_s: float = GUARD_EVERY_S,
     ) -> None:
         self._config = config
         self._say = say
         self._open_source = open_source
         self._heartbeat_s = heartbeat_s
+        self._guard_every_s = guard_every_s
+        self._guarded = 0.0
         self._stopping = threading.Event()
         self.status = Status()
         self.source: Source | None = None
@@ -67,7 +71,11 @@ class Runner:
             try:
                 self._attempt(until_streaming)
                 return
+            except StartOver as error:
+                self._say(f"{error}; a new snapshot begins")
+                forget(self._config)
             except Interrupted as error:
+                self._guard_apart()
                 if time.monotonic() - begun > CALM_S:
                     pause = FIRST_PAUSE_S
                 self.status.restarts += 1
@@ -94,6 +102,11 @@ class Runner:
         self, source: Source, writer: Writer, position: Position | None, until_streaming: bool
     ) -> None:
         writer.ensure_topics(source.topics(), self._config.topic_config, self._config.partitions)
+        if begins_again(position) and not getattr(source, "begins_again", False):
+            raise CaptureError(
+                f"{self._config.scheme} cannot begin again in topics that have rows already",
+                hint=f"delete the topics {self._config.name}.* and run under another name",
+            )
         if in_snapshot(position):
             self.status.phase = "snapshot"
             self._say("the first snapshot begins" if position is None else "the snapshot goes on")
@@ -109,8 +122,11 @@ class Runner:
         self._copy(source, writer, source.stream(position))
 
     def _copy(self, source: Source, writer: Writer, batches: Iterator[Batch]) -> None:
-        told = time.monotonic()
+        told = guarded = time.monotonic()
         for batch in batches:
+            if time.monotonic() - guarded >= self._guard_every_s:
+                self._guard(source)
+                guarded = time.monotonic()
             known = self.status.position
             moved = batch.position != known and time.monotonic() - told >= self._heartbeat_s
             turned = known is None or in_snapshot(batch.position) != in_snapshot(known)
@@ -128,9 +144,27 @@ class Runner:
             if self._stopping.is_set():
                 return
 
+    def _guard(self, source: Source) -> None:
+        if isinstance(source, Guarded) and (sentence := source.guard()) is not None:
+            self._say(sentence)
+
+    def _guard_apart(self) -> None:
+        """While the log is away nobody reads the database: just then it must be watched."""
+        if time.monotonic() - self._guarded < self._guard_every_s:
+            return
+        self._guarded = time.monotonic()
+        try:
+            source = self._open_source(self._config)
+            try:
+                self._guard(source)
+            finally:
+                source.close()
+        except Interrupted:
+            pass  # the database is away too
+
 
 def forget(config: CaptureConfig) -> None:
-    """Make the next run begin with a snapshot: the position goes, and what the database keeps."""
+    """Make the next run begin with a snapshot: what the database keeps goes, and the position."""
     writer = Writer(config.name, config.bootstrap, config.client)
     try:
         # Fences a run that still goes on; it lets go of the slot when it notices.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from headwater.capture.change import Batch, Lag, Position, Progress
 from headwater.capture.config import CaptureConfig
@@ -49,7 +49,11 @@ class Source(Protocol):
         ...
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
-        """The first snapshot, or the rest of it; positions have the key `snapshot` but the last."""
+        """The first snapshot, or the rest of it; positions have the key `snapshot` but the last.
+
+        With the position {"again": true}, which only a source with `begins_again = True` is given:
+        from the start, each table's rows after a truncate event, so that readers start over too.
+        """
         ...
 
     def stream(self, position: Position) -> Iterator[Batch]:
@@ -80,6 +84,15 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of connections; what the database keeps for this capture stays."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A source that watches what the database keeps for it."""
+
+    def guard(self) -> str | None:
+        """Called now and then: a sentence to say; raises Gap or StartOver where it has given up."""
         ...
 
 

@@ -121,13 +121,8 @@ class Writer:
                 raise KafkaException(self._failed)
 
     def forget(self) -> None:
-        """Remove the stored position, so that the next run takes a first snapshot again."""
-        producer = self._producer
-        assert producer is not None, "open() comes first"
-        with _plain("the position cannot be removed"):
-            producer.begin_transaction()
-            producer.produce(POSITIONS, None, self._name.encode(), 0)
-            producer.commit_transaction(TIMEOUT_S)
+        """Make the next run begin with a snapshot again."""
+        self.write(Batch({"again": True}))
 
     def close(self) -> None:
         """Let go; a transaction that is open is aborted by the next writer, or by its time-out."""

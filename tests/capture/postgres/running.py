@@ -49,7 +49,7 @@ class Setting:
     @contextlib.contextmanager
     def running(self, config: CaptureConfig, **more: Any) -> Iterator[Runner]:
         """The capture, from here to the end of the block; its failure is the test's."""
-        runner = Runner(config, **more)
+        runner = Runner(config, more.pop("say", lambda _sentence: None), **more)
         failures: list[BaseException] = []
 
         def go() -> None:

@@ -48,7 +48,7 @@ def test_the_slot_never_confirms_what_the_log_does_not_have(setting: Setting) ->
 def test_a_slot_that_lost_changes_is_an_error_and_no_silent_gap(
     setting: Setting, loss: str
 ) -> None:
-    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
     config = setting.config("t")
     with setting.running(config) as runner:
         setting.caught_up(runner)
@@ -66,10 +66,39 @@ def test_a_slot_that_lost_changes_is_an_error_and_no_silent_gap(
         Runner(config).run()
     assert "--resnapshot" in (caught.value.hint or "")
 
+    setting.execute("DELETE FROM t WHERE id = 0")
     forget(config)
     with setting.running(config) as runner:
         setting.caught_up(runner)
-    assert [record.value["after"] for record in setting.read("t")] == [{"id": 1}]
+    assert list(setting.fold("t").values()) == [{"id": 1}], "what went in the gap is gone as well"
+
+
+@pytest.mark.parametrize("choice", ["stop", "resnapshot"])
+def test_a_slot_over_budget_is_told_or_dropped_and_the_snapshot_begins_anew(
+    setting: Setting, choice: str
+) -> None:
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
+    config = setting.config("t", options={"slot_budget_mb": 1, "slot_lost": choice})
+    said: list[str] = []
+    # A transaction that stays open makes the server keep everything since.
+    with (
+        setting.connect() as long,
+        setting.running(config, say=said.append, guard_every_s=0.2) as runner,
+    ):
+        long.execute("SELECT pg_current_xact_id()")
+        setting.execute(
+            "CREATE TABLE other AS SELECT repeat('x', 2000000) FROM generate_series(1, 200)"
+        )
+        setting.execute("DELETE FROM t", "INSERT INTO t VALUES (1)")
+        if choice == "stop":
+            eventually("it is told", lambda: any("more than its budget" in s for s in said))
+        else:
+            # Its snapshot waits for the transactions that were there before it.
+            eventually("it is dropped", lambda: any("it was dropped" in s for s in said))
+            long.rollback()
+            eventually("it begins anew", lambda: said.count("streaming") == 2)
+        setting.caught_up(runner)
+    assert list(setting.fold("t").values()) == [{"id": 1}]
 
 
 def test_a_slot_that_the_server_gave_up_is_an_error_with_the_remedy() -> None:

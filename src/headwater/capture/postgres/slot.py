@@ -7,6 +7,7 @@ is; so it must be the slot that our position came from. What it would skip is a 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import psycopg
 
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap, Misconfigured, Refused
+from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
 from headwater.capture.postgres.connection import identifier, lsn_number, lsn_text, plain
 from headwater.capture.postgres.replication import Replication
 
@@ -90,8 +91,14 @@ def create_slot(replication: Replication, slot: str, *, temporary: bool = False)
     return lsn_number(point), snapshot
 
 
-def check_continuity(state: SlotState | None, slot: str, position: Position, system: str) -> None:
-    """Raise Gap unless the slot still has everything after the position."""
+def check_continuity(
+    state: SlotState | None,
+    slot: str,
+    position: Position,
+    system: str,
+    gap: type[Gap] = Gap,
+) -> None:
+    """Raise unless the slot still has everything after the position; `gap`: for a slot that is lost."""
     again = "start again with a new snapshot: headwater capture run NAME --resnapshot"
     if position.get("system") not in (None, system):
         raise Gap(
@@ -100,13 +107,13 @@ def check_continuity(state: SlotState | None, slot: str, position: Position, sys
             hint=f"mend `from`, or {again}",
         )
     if state is None:
-        raise Gap(
+        raise gap(
             f"the replication slot {slot} is gone: changes after {lsn_text(position['lsn'])} "
             "may be missing",
             hint=again,
         )
     if state.wal_status == "lost":
-        raise Gap(
+        raise gap(
             f"the server has given up the slot {slot} (max_slot_wal_keep_size): changes after "
             f"{lsn_text(position['lsn'])} are lost",
             hint=f"SELECT pg_drop_replication_slot('{slot}'); then {again}",
@@ -183,3 +190,26 @@ def ensure_publication(
                 f"ALTER PUBLICATION {identifier(publication)} ADD TABLE {identifier(*place)}"
             )
     return [".".join(place) for place in missing]
+
+
+def drop_slot(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 15.0) -> None:
+    """Drop it once its walsender has noticed that nobody listens."""
+    deadline = time.monotonic() + timeout_s
+    while (state := read_slot(connection, slot)) is not None:
+        if not state.active:
+            with plain():
+                connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+            return
+        if time.monotonic() > deadline:
+            raise Interrupted(f"the slot {slot} is still in use")
+        time.sleep(0.05)
+
+
+def over_budget(state: SlotState, slot: str, budget_bytes: int) -> str | None:
+    """What to say about a slot that makes the server keep more than it may."""
+    if not budget_bytes or state.kept_bytes <= budget_bytes:
+        return None
+    return (
+        f"the server keeps {state.kept_bytes >> 20} MB of WAL for the slot {slot}, "
+        f"more than its budget of {budget_bytes >> 20} MB"
+    )

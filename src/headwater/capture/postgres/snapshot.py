@@ -7,7 +7,8 @@ gone: `source` streams on to a second one, and the chunks that are left are read
     progress in the position:  {"done": ["public.customers"], "table": "public.orders", "after": ["4711"]}
 
 A table without a key is read in one piece; if that was cut short, a truncate event comes before the rows
-are written again, so that a reader starts over as well.
+are written again, so that a reader starts over as well. With `"again": true`, for a snapshot into topics
+that have rows of an earlier one, every table begins so.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Snapshot:
             if table.collection in done:
                 continue
             yield from self._table(table)
-            self._state = {"done": [*done, table.collection]}
+            self._finish([*done, table.collection])
             yield Batch(self._position)
 
     @property
@@ -102,7 +103,7 @@ class Snapshot:
         records: list[Record] = []
         source = self._source(relation)
         begun = self._state.get("table") == table.collection
-        if begun and not table.key():
+        if (begun and not table.key()) or (self._state.get("again") and not begun):
             records.append(relation.encoder.truncated(source, self._rest()))
         schemas = self._position.get("schemas", {})
         if schemas.get(table.collection) != relation.digest:
@@ -111,8 +112,14 @@ class Snapshot:
             schemas = {**schemas, table.collection: relation.digest}
             self._position = {**self._position, "schemas": schemas}
         if not begun:
-            self._state = {"done": self._state["done"], "table": table.collection, "after": None}
+            self._finish(self._state["done"])
+            self._state = {**self._state, "table": table.collection, "after": None}
         return records
+
+    def _finish(self, done: list[str]) -> None:
+        """These tables are complete, and none is under way."""
+        again = {"again": True} if self._state.get("again") else {}
+        self._state = {**again, "done": done}
 
     def _chunks(self, table: Table, relation: Relation, key: tuple[str, ...]) -> Iterator[Batch]:
         """Chunks in the order of the key; the next ones are fetched while one is encoded."""
@@ -145,8 +152,7 @@ class Snapshot:
             self._state = {**self._state, "after": last, "rows": self._rows}
             return Batch(self._position, records, len(records))
         # The last chunk and "done" go together: a position between them would read it again.
-        finished = {"done": [*self._state["done"], table.collection]}
-        self._position = {**self._position, "snapshot": finished}
+        self._finish([*self._state["done"], table.collection])
         return Batch(self._position, records, len(records))
 
     def _whole(self, table: Table, relation: Relation) -> Iterator[Batch]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import psycopg
 
-from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Interrupted, Misconfigured
+from headwater.capture.errors import Gap, Misconfigured, StartOver
 from headwater.capture.postgres import check, incremental, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
@@ -28,16 +28,33 @@ from headwater.capture.postgres.snapshot import Snapshot
 from headwater.capture.postgres.stream import Stream
 from headwater.capture.source import Finding
 
-OPTIONS = {"slot", "publication", "streaming", "chunk_rows", "snapshot_workers"}
+OPTIONS = {
+    "slot",
+    "publication",
+    "streaming",
+    "chunk_rows",
+    "snapshot_workers",
+    "slot_budget_mb",
+    "slot_lost",
+}
 
 
 class PostgresSource:
     """One capture's side towards the database."""
 
+    begins_again = True
+
     def __init__(self, config: CaptureConfig) -> None:
         config.refuse_unknown(OPTIONS)
         self._config = config
         self._slot, self._publication = slot.names(config)
+        self._budget_bytes = config.option("slot_budget_mb", 0) << 20
+        self._lost = config.option("slot_lost", "stop")
+        if self._lost not in ("stop", "resnapshot"):
+            raise Misconfigured(
+                f"capture {config.name}: slot_lost = {self._lost!r}",
+                hint='"stop" (say it and end) or "resnapshot" (begin with a new snapshot)',
+            )
         self._connection: psycopg.Connection[Any] | None = None
         self._replication: Replication | None = None
         self._snapshot: Snapshot | None = None
@@ -62,12 +79,13 @@ class PostgresSource:
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         exporter = Replication(self._config.url)
         try:
-            if position is None:
+            if position is None or begins_again(position):
+                again = {"again": True} if position is not None else {}
                 lsn, name = self._new_slot(exporter)
                 position = {
                     "system": self._system(),
                     "lsn": lsn,
-                    "snapshot": {"done": []},
+                    "snapshot": {**again, "done": []},
                     "schemas": {},
                 }
                 yield Batch(position)
@@ -101,6 +119,18 @@ class PostgresSource:
         kept = f"the server keeps {state.kept_bytes} bytes of WAL for it ({state.wal_status})"
         return Lag(bytes=state.behind_bytes, detail=kept)
 
+    def guard(self) -> str | None:
+        """Over budget: a warning; or the slot is given up, where the settings say so."""
+        state = slot.read_slot(self._database(), self._slot)
+        if state is None:
+            return None
+        sentence = slot.over_budget(state, self._slot, self._budget_bytes)
+        if sentence is not None and self._lost == "resnapshot":
+            self._stop_streaming()
+            slot.drop_slot(self._database(), self._slot)
+            raise StartOver(f"{sentence}: it was dropped")
+        return sentence
+
     def progress(self) -> Progress | None:
         return self._snapshot.progress if self._snapshot is not None else None
 
@@ -123,13 +153,9 @@ class PostgresSource:
 
     def forget(self) -> None:
         database = self._database()
-        with plain():
-            database.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
-                "WHERE slot_name = %s",
-                [self._slot],
-            )
-            if "publication" not in self._config.options:
+        slot.drop_slot(database, self._slot)
+        if "publication" not in self._config.options:
+            with plain():
                 database.execute(
                     f"DROP PUBLICATION IF EXISTS {identifier(self._publication)}".encode()
                 )
@@ -173,15 +199,13 @@ class PostgresSource:
         if state is not None:
             # Left by a run that died before its first position was stored: nothing was captured.
             slot.usable(state, self._slot, database.info.dbname)
-            if state.active:
-                raise Interrupted(f"the slot {self._slot} is still in use")
-            with plain():
-                database.execute("SELECT pg_drop_replication_slot(%s)", [self._slot])
+            slot.drop_slot(database, self._slot)
         return slot.create_slot(exporter, self._slot)
 
     def _check_continuity(self, position: Position) -> None:
         state = slot.read_slot(self._database(), self._slot)
-        slot.check_continuity(state, self._slot, position, self._system())
+        gap = StartOver if self._lost == "resnapshot" else Gap
+        slot.check_continuity(state, self._slot, position, self._system(), gap)
 
     def _read_tables(self, position: Position, name: str) -> Iterator[Batch]:
         tables = Catalog(self._database()).tables(self._publication)
