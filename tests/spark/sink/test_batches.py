@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from headwater import testing
 from headwater.spark import connect
 from headwater.spark.sink import listing, transaction
 from headwater.spark.sink.decisions import Decision, Decisions
 from headwater.spark.sink.errors import BatchRefused, PartLost
+from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
 from tests.spark.sink.acting import Died, Run
 from tests.spark.sink.sessions import committed
@@ -24,22 +24,17 @@ from tests.spark.sink.sessions import committed
 NewRun = Callable[..., Run]
 
 
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    settings = {
-        "num.partitions": "2",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-    }
-    with testing.broker(settings=settings) as broker:
-        yield broker.bootstrap
-        for each in connect._shared.values():
-            each.close()
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    for each in connect._shared.values():
+        each.close()
 
 
 @pytest.fixture
-def new_run(bootstrap: str, new_name: Callable[[], str]) -> NewRun:
-    name = new_name()
-    return lambda **more: Run(bootstrap, name, f"query-{name}", **more)
+def new_run(cluster: Cluster, new_name: Callable[[], str]) -> NewRun:
+    name = cluster.create_topic(new_name(), 2)
+    return lambda **more: Run(cluster.bootstrap, name, f"query-{name}", **more)
 
 
 def seen(run: Run) -> list[str]:
