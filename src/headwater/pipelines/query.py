@@ -70,6 +70,7 @@ class Query:
         self._backoff = Backoff()
         self._due = 0.0
         self._started = 0.0
+        self._batches_before = 0
 
     def step(self) -> None:
         """Do what is due now; called several times a second."""
@@ -96,7 +97,7 @@ class Query:
             # It was built before any query ran: what is wrong with it now may pass.
             built, self._built = self._built or self._around.build(self.view), None
         except Exception as error:
-            self._failed(error, ran_s=0.0)
+            self._failed(error)
             return
         from pyspark.errors import AnalysisException
 
@@ -109,10 +110,10 @@ class Query:
         except AnalysisException as error:
             self._refuse(self._not_possible(brief(error)))
         except Exception as error:
-            self._failed(error, ran_s=0.0)
+            self._failed(error)
         else:
             self.state = State.RUNNING
-            self._started = time.monotonic()
+            self._started, self._batches_before = time.monotonic(), self._telling.batches
             self._telling.event("started", run_id=str(self._spark_query.runId))
             self._around.say(f"{self.view.name}: running, to {self.view.to}")
 
@@ -144,18 +145,19 @@ class Query:
             return
         error = self._spark_query.exception()
         if error is not None:
-            self._failed(error, time.monotonic() - self._started)
+            ran_s = time.monotonic() - self._started
+            self._failed(error, ran_s, self._telling.batches - self._batches_before)
         elif self._around.once:
             self.state = State.FINISHED
             self._telling.event("finished")
         else:
-            self._failed("somebody stopped the query", 0.0)
+            self._failed("somebody stopped the query")
 
-    def _failed(self, error: BaseException | str, ran_s: float) -> None:
+    def _failed(self, error: BaseException | str, ran_s: float = 0.0, batches: int = 0) -> None:
         if (refusal := self._mistake(str(error))) is not None:
             self._refuse(refusal)
             return
-        self._backoff = self._backoff.failed(ran_s)
+        self._backoff = self._backoff.failed(ran_s, batches=batches)
         if self._around.once and self._backoff.failures >= TRIES_ONCE:
             self.state, self.failed = State.REFUSED, True
             self._telling.event("failed", reason=brief(error))

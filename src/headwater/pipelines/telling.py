@@ -28,6 +28,8 @@ class Telling:
 
     def __init__(self, view: View, log: Log, say: Callable[[str], None]) -> None:
         self._view, self._log, self._say = view, log, say
+        self.batches = 0
+        """Finished so far, by all starts of the query."""
         self._seen = ""
         self._gathered = progress.Gathered()
         self._position: dict[progress.Partition, int] = {}
@@ -47,7 +49,9 @@ class Telling:
     def take(self, spark_query: Any) -> None:
         """Read the reports that were not seen yet."""
         for report in self._reports(spark_query):
+            before = self._gathered.batches
             self._gathered.add(report)
+            self.batches += self._gathered.batches - before
             self._position.update(progress.position_of(report))
 
     def tell(self, *, force: bool = False) -> None:

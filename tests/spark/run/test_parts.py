@@ -75,11 +75,12 @@ def test_only_a_join_of_two_streams_keeps_state():
 def test_the_wait_doubles_up_to_a_minute_and_starts_over_after_a_calm_time():
     backoff, waits = Backoff(), []
     for _ in range(8):
-        backoff = backoff.failed(ran_s=0.5)
+        backoff = backoff.failed(ran_s=0.5, batches=3)
         waits.append(backoff.wait_s)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert backoff.failed(ran_s=30).wait_s == 60
-    assert backoff.failed(ran_s=61).wait_s == 1
+    assert backoff.failed(ran_s=30, batches=3).wait_s == 60
+    assert backoff.failed(ran_s=61, batches=3).wait_s == 1
+    assert backoff.failed(ran_s=61, batches=0).wait_s == 60
 
 
 SHAPE = Shape(("headwater orders",), ("Aggregate [k]",), "update", "topic:x")

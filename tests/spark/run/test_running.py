@@ -163,6 +163,7 @@ def test_an_edited_query_is_refused_by_its_note_or_by_its_state_and_the_others_r
 
     # The same words, another type: only Spark notices, when it opens the state.
     begin("CAST(total AS INT) AS k")
+    desk.send(topic, orders(range(1)))
     desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal")
     refusals = [said for said in desk.said if f"{name}: refused: " in said]
     assert "no longer fits its checkpoint: Spark cannot use its stored state" in refusals[-1]
