@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from headwater.capture.change import Batch, Position
@@ -63,6 +64,10 @@ class Setting:
         source.close()
         return self.records[begin:]
 
+    def take_all(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self._take(batch)
+
     def _take(self, batch: Batch) -> None:
         self.position = json.loads(json.dumps(batch.position))
         self.rows += batch.rows
@@ -86,7 +91,7 @@ class Setting:
             if value["op"] == "t":
                 rows.clear()
             elif value["op"] == "d":
-                del rows[json.dumps(key)]
+                rows.pop(json.dumps(key), None)
             else:
                 rows[json.dumps(key)] = value["after"]
         return rows

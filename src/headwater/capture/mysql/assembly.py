@@ -67,7 +67,7 @@ class Assembly:
             if k not in ("gtid", "within", "schemas", "file", "pos")
         }
         self._file, self._pos = position.get("file", ""), position.get("pos", 0)
-        self._end_pos = self._pos
+        self._reading = self._file
         self._has_checksums = False
         self._group: Group | None = None
         self._records: list[Record] = []
@@ -108,7 +108,7 @@ class Assembly:
             **self._base,
             "gtid": str(self.gtid),
             "file": self._file,
-            "pos": self._end_pos,
+            "pos": self._pos,
             "schemas": dict(self._schemas),
         }
         group = self._group
@@ -166,7 +166,10 @@ class Assembly:
             # One that the server makes up for this connection may or may not have a checksum.
             if events.has_checksum(data, body - events.HEADER_BYTES, end):
                 end -= events.CHECKSUM_BYTES
-            self._file, self._end_pos = events.rotate(data, body, end)
+            self._reading, start = events.rotate(data, body, end)
+            if not flags & events.FLAG_ARTIFICIAL:
+                # All of the file before was read. One made up only says what is read from now on.
+                self._file, self._pos = self._reading, start
         elif kind == events.INCIDENT:
             raise Gap(
                 "the MariaDB server noted in its binary log that changes may be missing (an incident)",
@@ -190,7 +193,7 @@ class Assembly:
             self._check_jump(last, gtid)
         if flags & (events.GTID_PREPARED_XA | events.GTID_COMPLETED_XA):
             self._refuse_xa()
-        self._group = Group(gtid, flags, self._file)
+        self._group = Group(gtid, flags, self._reading)
 
     def _check_jump(self, last: Gtid, gtid: Gtid) -> None:
         if gtid.sequence <= last.sequence:
@@ -286,7 +289,7 @@ class Assembly:
         self._group = None
         self._within = {}
         self._last[group.gtid.domain] = group.gtid
-        self._file, self._end_pos = group.file, next_position
+        self._file, self._pos = group.file, next_position
         self.behind_s = max(0.0, time.time() - seconds)
 
     # ── what cannot be captured ────────────────────────────────────────────────────────────────

@@ -88,9 +88,15 @@ class Connection:
         # session's modes when reading zero dates or padded text.
         self.execute("SET time_zone = '+00:00', sql_mode = '', character_set_results = 'utf8mb4'")
 
-    @property
-    def driver(self) -> Any:
-        return self._driver
+    def command(self, number: int, payload: bytes, *, answered: bool = True) -> Any:
+        """Send a command of the protocol; the socket, for what follows its answer."""
+        try:
+            self._driver._execute_command(number, payload)
+            if answered:
+                self._driver._read_ok_packet()
+        except (pymysql.err.Error, OSError) as error:
+            raise plain(error) from None
+        return self._driver._sock
 
     def execute(self, statement: str, parameters: Sequence[Any] | None = None) -> list[Any]:
         try:

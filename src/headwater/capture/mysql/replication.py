@@ -59,12 +59,11 @@ class BinlogStream:
         execute("SET @slave_connect_state = %s", [str(after)])
         execute("SET @slave_gtid_strict_mode = 0")
         execute("SET @slave_gtid_ignore_duplicates = 0")
-        driver = self._connection.driver
-        register = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
-        driver._execute_command(_COM_REGISTER_SLAVE, register)
-        driver._read_ok_packet()
-        driver._execute_command(_COM_BINLOG_DUMP, struct.pack("<IHI", 4, 0, server_id))
-        self._socket = driver._sock
+        # Host, user and password are empty: they are only for people who list the replicas.
+        register = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
+        self._connection.command(_COM_REGISTER_SLAVE, register)
+        dump = struct.pack("<IHI", 4, 0, server_id)
+        self._socket = self._connection.command(_COM_BINLOG_DUMP, dump, answered=False)
 
     def waiting(self) -> bool:
         """Whether more is there to be read without waiting."""

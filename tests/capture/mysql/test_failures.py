@@ -1,0 +1,192 @@
+"""What a capture does when the server goes away, loses its log, or was never fit for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
+from tests.capture.mysql.captured import Setting
+
+# ── the server goes away ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_that_goes_away_is_an_interruption_and_it_goes_on_after(
+    own_setting: Setting,
+) -> None:
+    setting, server = own_setting, own_setting.server
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    setting.snapshot()
+    source = setting.source()
+    assert setting.position is not None
+    stream = source.stream(setting.position)
+    next(stream)
+    setting.execute("INSERT INTO t VALUES (1)")
+    server.kill()
+    with pytest.raises(Interrupted):
+        setting.take_all(stream)
+    source.close()
+    with pytest.raises(Interrupted):
+        setting.source().topics()
+    server.start()
+    setting.execute("INSERT INTO t VALUES (2)")
+    setting.stream()
+    assert [after["id"] for _, _, after in setting.changes("t")] == [1, 2]
+
+
+def test_an_orderly_shutdown_is_an_interruption_too(own_setting: Setting) -> None:
+    setting, server = own_setting, own_setting.server
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    setting.snapshot()
+    assert setting.position is not None
+    stream = setting.source().stream(setting.position)
+    next(stream)
+    server.stop()
+    with pytest.raises(Interrupted):
+        list(stream)
+    server.start()
+
+
+# ── the log is lost ────────────────────────────────────────────────────────────────────────────
+
+
+def test_purged_logs_are_a_gap_with_the_remedy(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    setting.snapshot()
+    setting.execute("INSERT INTO t VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (2)")
+    last = setting.execute("SHOW BINARY LOGS")[-1][0]
+    setting.execute(f"PURGE BINARY LOGS TO '{last}'")
+    with pytest.raises(Gap) as lost:
+        setting.stream()
+    assert "purged" in str(lost.value) and "binlog_expire_logs_seconds" in str(lost.value.hint)
+
+
+def test_purging_what_was_already_read_is_no_gap(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS")
+    setting.snapshot()
+    setting.execute("FLUSH BINARY LOGS")
+    last = setting.execute("SHOW BINARY LOGS")[-1][0]
+    setting.execute(f"PURGE BINARY LOGS TO '{last}'", "INSERT INTO t VALUES (1)")
+    setting.stream()
+    assert setting.fold("t") == setting.as_snapshot("t")
+
+
+def test_a_server_that_was_reset_is_a_gap_though_it_has_the_same_names(
+    own_setting: Setting,
+) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    setting.snapshot()
+    setting.execute("RESET MASTER", *[f"INSERT INTO t VALUES ({n})" for n in range(10, 30)])
+    with pytest.raises(Gap, match="not the one that was read before"):
+        setting.stream()
+
+
+def test_missing_sequence_numbers_are_a_gap_unless_they_are_expected(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    setting.snapshot()
+    setting.execute("SET SESSION gtid_seq_no = 1000", "INSERT INTO t VALUES (1)")
+    with pytest.raises(Gap, match="missing between") as jump:
+        setting.stream()
+    assert "gtid_jumps" in str(jump.value.hint)
+    setting.stream(setting.config(options={"gtid_jumps": True}))
+    assert setting.changes("t")[0][2] == {"id": 1}
+
+
+# ── the preflight check ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_that_is_set_up_well_passes_every_check(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    assert [found for found in setting.findings().values() if not found.ok] == []
+
+
+def test_every_setting_that_is_wrong_is_found_and_its_remedy_works(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "SET GLOBAL binlog_format = MIXED",
+        "SET GLOBAL binlog_row_image = MINIMAL",
+        "SET GLOBAL binlog_row_metadata = NO_LOG",
+        "SET GLOBAL binlog_expire_logs_seconds = 60",
+    )
+    found = {name: finding for name, finding in setting.findings().items() if not finding.ok}
+    assert set(found) == {"binlog_format", "binlog_row_image", "binlog_row_metadata", "retention"}
+    with pytest.raises(Refused, match="binlog_format"):
+        setting.snapshot()
+    for finding in found.values():
+        assert finding.mend is not None
+        setting.execute(finding.mend.partition(" (")[0])
+    assert all(finding.ok for finding in setting.findings().values())
+
+
+def test_a_server_without_binary_log_is_refused(own_setting: Setting) -> None:
+    setting, server = own_setting, own_setting.server
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    server.stop()
+    server.options = ["--skip-log-bin"]
+    server.start()
+    found = setting.findings()["log_bin"]
+    assert not found.ok and "restart" in str(found.mend)
+    with pytest.raises(Refused, match="binary log is off"):
+        setting.snapshot()
+
+
+def test_missing_privileges_are_found_and_granted_by_the_statement_given(
+    own_setting: Setting,
+) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE USER poor@'127.0.0.1'")
+    found = setting.findings(user="poor")
+    assert {name for name, finding in found.items() if not finding.ok} == {
+        "privilege BINLOG MONITOR",
+        "privilege REPLICATION SLAVE",
+        "tables",
+    }
+    for name in ("privilege BINLOG MONITOR", "privilege REPLICATION SLAVE"):
+        setting.execute(str(found[name].mend))
+    setting.execute(f"GRANT SELECT ON {setting.name}.* TO poor@'127.0.0.1'")
+    assert all(finding.ok for finding in setting.findings(user="poor").values())
+    setting.snapshot(setting.config(user="poor"))
+    setting.execute("INSERT INTO t VALUES (1)")
+    setting.stream(setting.config(user="poor"))
+    assert setting.changes("t")[0][2] == {"id": 1}
+
+
+def test_a_wrong_password_is_one_finding_and_no_endless_retry(setting: Setting) -> None:
+    found = setting.findings(user="nobody")
+    assert list(found) == ["connection"] and not found["connection"].ok
+    with pytest.raises(Refused):
+        setting.snapshot(setting.config(user="nobody"))
+
+
+def test_tables_that_cannot_be_captured_well_are_named(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (v INT)", "CREATE TABLE m (id INT PRIMARY KEY) ENGINE = Aria")
+    found = setting.findings()
+    assert "no primary key" in found["table t"].sentence
+    assert found["table m"].mend == f"ALTER TABLE `{setting.name}`.`m` ENGINE = InnoDB"
+    missing = {finding.name: finding for finding in setting.source(setting.config("nix")).check()}
+    assert "nix" in missing["tables"].sentence
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("mariadb://root@127.0.0.1:1", {}),
+        ("mariadb://root@127.0.0.1:1/db?ssl=yes", {}),
+        ("mariadb://root@127.0.0.1:1/db?ssl-mode=maybe", {}),
+        ("mariadb://root@127.0.0.1:1/db", {"decimals": "roman"}),
+        ("mariadb://root@127.0.0.1:1/db", {"zero_dates": "never"}),
+        ("mariadb://root@127.0.0.1:1/db", {"server_id": -1}),
+        ("mariadb://root@127.0.0.1:1/db", {"colour": "blue"}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(url: str, options: dict[str, object]) -> None:
+    from headwater.capture.config import CaptureConfig
+    from headwater.capture.mysql.source import MariaDBSource
+
+    with pytest.raises(Misconfigured) as refused:
+        MariaDBSource(CaptureConfig("shop", url, options=options))
+    assert refused.value.hint
