@@ -18,9 +18,10 @@ def read_chunk(
     connection: sqlite3.Connection, shape: Shape, key: Values | None
 ) -> Iterator[Values]:
     """Rows behind the key, to the table's end; the caller stops when it has enough."""
-    order = [f"{quoted(shape.names[place])} COLLATE BINARY" for place in shape.order]
-    if len(order) == 1 and _is_number(shape):
-        order = [quoted(shape.names[shape.order[0]])]
+    order = [quoted(shape.names[place]) for place in shape.order]
+    if "COLLATE" in shape.sql.upper():
+        # Slower, for then no index may fit; but other collations call different keys equal.
+        order = [f"{name} COLLATE BINARY" for name in order]
     names = ", ".join(quoted(name) for name in shape.names)
     where = ""
     if key is not None:
@@ -34,8 +35,3 @@ def read_chunk(
             yield from rows
     finally:
         cursor.close()
-
-
-def _is_number(shape: Shape) -> bool:
-    """Whether the order is that of the rowid, under whatever name."""
-    return shape.rowid is not None or not shape.sql.upper().rstrip().endswith("ROWID")

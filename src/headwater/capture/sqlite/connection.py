@@ -44,8 +44,6 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
     )
-    # JSON is UTF-8; SQLite lets an application store any bytes as text.
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
         with plainly(path):
             _prepare(connection)
@@ -76,6 +74,16 @@ def plainly(path: Path) -> Iterator[None]:
         raise Refused(
             f"{path}: {error}", hint="look at the file with: headwater capture check"
         ) from error
+
+
+def is_damaged_text(error: sqlite3.Error) -> bool:
+    """SQLite lets an application store any bytes as text; JSON is UTF-8."""
+    return "Could not decode to UTF-8" in str(error)
+
+
+def tolerate_damaged_text(connection: sqlite3.Connection) -> None:
+    """From here on U+FFFD stands for what is no UTF-8. Slower, so only once it is needed."""
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headwater.capture.change import BATCH_BYTES, Batch, Record
 from headwater.capture.config import CaptureConfig
@@ -21,6 +22,7 @@ from headwater.capture.outbox import Router
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.changes import Event, Resolver
 from headwater.capture.sqlite.chunk import read_chunk
+from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import reading
 from headwater.capture.sqlite.encode import ShapeEncoder, moment_ms, schema_record
 from headwater.capture.sqlite.place import Commit, Pending, Place
@@ -55,23 +57,27 @@ class Drain:
     """One capture of one database, from a place on."""
 
     def __init__(
-        self, connection: sqlite3.Connection, config: CaptureConfig, database: str
+        self, connection: sqlite3.Connection, config: CaptureConfig, path: Path, commits: Commits
     ) -> None:
         self._connection = connection
         self._config = config
-        self._database = database
+        self._database = path.stem
         self._shapes: dict[int, Shape] = {}
         self._encoders: dict[int, ShapeEncoder | Router] = {}
         self._resolver = Resolver(self._shape)
+        self._commits = commits
+        self._root_page = 0
         self.topics: set[str] = set()
         self.version = 0
         self.verified = 0
         self.chunk_rows = 0
         self.place = Place("", 0, 0.0)
+        self._told = self.place.to_position()
 
     def go_on(self, place: Place) -> None:
         """Begin at this place; in the middle of a commit, take up the notes that were open."""
         self.place = place
+        self._told = place.to_position()
         self._resolver.settle()
         if place.held:
             marks = ", ".join("?" for _ in place.held)
@@ -81,10 +87,15 @@ class Drain:
                 )
             )
 
+    def begin_again(self) -> None:
+        """A look broke off: back to where the last one ended."""
+        self.go_on(Place.from_position(self._told))
+
     def forget_shapes(self) -> None:
         """After a reconcile."""
         self._shapes.clear()
         self._encoders.clear()
+        self._root_page = 0
 
     def look(self) -> Batch:
         """What is new since the last look, at most about BATCH_BYTES of it."""
@@ -98,7 +109,8 @@ class Drain:
                 self._changes(filling, last)
             if self.place.seq == last and self.place.pending:
                 self._chunk(filling)
-        return Batch(self.place.to_position(), filling.records, filling.rows)
+        self._told = self.place.to_position()
+        return Batch(self._told, filling.records, filling.rows)
 
     def describe(self) -> list[Record]:
         """The schema of each captured table now, for the schema topic: before the first snapshot."""
@@ -111,10 +123,17 @@ class Drain:
         return records
 
     def _changes(self, filling: _Filling, last: int) -> None:
+        while filling.bytes < BATCH_BYTES and self.place.seq < last:
+            if self.place.commit is None:
+                until = self._commits.first_after(self.place.seq, last, self._root())
+                self.place.commit = Commit(str(until), until)
+            self._commit(filling, self.place.commit)
+        if self.place.seq == last:  # certainly the end of a transaction
+            self._resolver.settle()
+        self.place.held = self._resolver.held()
+
+    def _commit(self, filling: _Filling, commit: Commit) -> None:
         place = self.place
-        if place.commit is None:
-            place.commit = Commit(str(last), last)
-        commit = place.commit
         cursor = self._connection.execute(
             f"SELECT * FROM {CHANGES} WHERE seq > ? AND seq <= ? ORDER BY seq",
             (place.seq, commit.until),
@@ -125,14 +144,19 @@ class Drain:
             place.seq, place.at = rows[-1][0], rows[-1][1]
         cursor.close()
         if place.seq < commit.until:
-            place.held = self._resolver.held()
             return
         if commit.begun:
             filling.add(
                 [self._boundary("END", commit.identity, moment_ms(place.at), commit.counts)], 0
             )
-        self._resolver.settle()
-        place.commit, place.held = None, []
+        place.commit = None
+
+    def _root(self) -> int:
+        if not self._root_page:
+            self._root_page = self._connection.execute(
+                "SELECT rootpage FROM sqlite_schema WHERE name = ?", (CHANGES,)
+            ).fetchone()[0]
+        return self._root_page
 
     def _tell(self, event: Event, commit: Commit, filling: _Filling) -> None:
         if event.op in ("s", "b", "t"):

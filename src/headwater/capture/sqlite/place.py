@@ -6,7 +6,8 @@ Held by `drain`; written into the log with each batch. As JSON:
     seq, at   the last change that the log has; `at` shows that it is still the same change
     snapshot  tables → how far: while the first snapshot is not complete
     backfill  tables → how far: later, for a table that is new or was made anew, or on request
-    tx        a commit that was cut: its id, last seq, counts so far, and notes to read again
+    tx        a commit that was cut: its id, last seq, and counts so far
+    held      notes of rows in the way (`changes`) that may still matter, to be read again
 
 A table's `key` is the last row read (null: none yet). `fresh`: readers have none of its rows yet, so
 changes of rows behind `key` need not be told: the chunk that brings the row brings its last state.
@@ -52,7 +53,7 @@ class Pending:
 
 @dataclass
 class Commit:
-    """What became visible between two looks: one or more whole transactions of the application."""
+    """One transaction of the application; or several, where they cannot be told apart."""
 
     identity: str
     until: int
@@ -88,8 +89,9 @@ class Place:
                 "begun": commit.begun,
                 "orders": commit.orders,
                 "counts": commit.counts,
-                "held": self.held,
             }
+        if self.held:
+            position["held"] = self.held
         return position
 
     @staticmethod
@@ -103,7 +105,7 @@ class Place:
             place.commit = Commit(
                 tx["id"], tx["until"], tx["begun"], tx["orders"], dict(tx["counts"])
             )
-            place.held = list(tx["held"])
+        place.held = list(position.get("held", ()))
         return place
 
 

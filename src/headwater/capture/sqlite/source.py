@@ -5,6 +5,7 @@ Opened by `headwater.capture.sqlite.open_source`, driven by `headwater.capture.r
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ from headwater.capture.errors import Gap, Interrupted
 from headwater.capture.source import IDLE_S, Finding
 from headwater.capture.sqlite import connection as connections
 from headwater.capture.sqlite import preflight, state
+from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import plainly
 from headwater.capture.sqlite.drain import Drain, SchemaMoved
 from headwater.capture.sqlite.place import Pending, Place
@@ -39,7 +41,8 @@ class SqliteSource:
         self._path = connections.file_of(config.url)
         self._connection = connections.connect(self._path)
         self._watch = Watch(self._path)
-        self._drain = Drain(self._connection, config, self._path.stem)
+        self._commits = Commits(self._path)
+        self._drain = Drain(self._connection, config, self._path, self._commits)
         delete = config.option("outbox_delete", False)
         self._pruner = Pruner(self._connection, config.outbox if delete else None)
         self._rows_expected: dict[str, int] = {}
@@ -76,8 +79,7 @@ class SqliteSource:
 
     def acknowledge(self, position: Position) -> None:
         with plainly(self._path):
-            held = (position.get("tx") or {}).get("held") or [position["seq"]]
-            self._pruner.acknowledge(min(position["seq"], *held))
+            self._pruner.acknowledge(min([position["seq"], *position.get("held", ())]))
             self._pruner.prune()
 
     def lag(self) -> Lag:
@@ -112,6 +114,7 @@ class SqliteSource:
 
     def close(self) -> None:
         self._watch.close()
+        self._commits.close()
         self._connection.close()
 
     def request_snapshot(self, tables: list[str]) -> str:
@@ -152,9 +155,7 @@ class SqliteSource:
             self._gap(f"change {position['seq']}, the last one in the log, is not in {CHANGES}")
         self._drain.verified = position["seq"]
         self._drain.go_on(Place.from_position(position))
-        self._pruner.acknowledge(
-            min([position["seq"], *((position.get("tx") or {}).get("held") or [])])
-        )
+        self._pruner.acknowledge(min([position["seq"], *position.get("held", ())]))
         self._reconcile()
 
     def _gap(self, sentence: str) -> NoReturn:
@@ -181,6 +182,11 @@ class SqliteSource:
                 return self._drain.look()
             except SchemaMoved:
                 self._reconcile()
+            except sqlite3.OperationalError as error:
+                if not connections.is_damaged_text(error):
+                    raise
+                connections.tolerate_damaged_text(self._connection)
+                self._drain.begin_again()
 
     def _idle(self) -> None:
         """Nothing new: tidy up, then wait until somebody writes."""
