@@ -134,15 +134,6 @@ def message(data: bytes, at: int) -> LogicalMessage:
     return LogicalMessage(bool(flags & 1), lsn, prefix, data[at + 4 :])
 
 
-def relation_of(data: bytes, at: int) -> int:
-    """The relation of an insert, update or delete."""
-    try:
-        found: tuple[int] = unpack_from(">I", data, at)
-    except error as problem:
-        raise Malformed(f"a row message ends too early: {problem}") from None
-    return found[0]
-
-
 def row(data: bytes, at: int, converters: Sequence[Converter]) -> tuple[list[str], int]:
     """One tuple, from its column count on, as JSON fragments; and where the message goes on."""
     try:
