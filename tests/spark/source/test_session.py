@@ -162,7 +162,7 @@ def test_filters_are_pushed_down_where_the_session_allows_it(
             rows = load(spark, log, subscribe=topic, pushFilters="true").filter(condition)
             assert rows.count() == count
             plan = rows._jdf.queryExecution().executedPlan().toString()
-            assert ("Filter (" in plan) is (" or " in condition or " in " in condition)
+            assert (") Filter " in plan) is (" or " in condition or " in " in condition)
         # A DataFrame that is used again: Spark would apply the last filter to what has none.
         rows = load(spark, log, subscribe=topic)
         assert rows.filter("offset < 5").count() == 10
