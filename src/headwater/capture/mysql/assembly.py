@@ -32,6 +32,9 @@ from headwater.capture.mysql.tables import Tables
 GROUP_BYTES_MAX = TRANSACTION_BYTES_MAX // 4  # records are several times as long as row events
 
 _NUMBER = Struct("<I").unpack_from
+_HEADER_BYTES, _GTID, _XID = events.HEADER_BYTES, events.GTID, events.XID
+_TABLE_MAP = events.TABLE_MAP
+_UNUSUAL = events.GTID_STANDALONE | events.GTID_PREPARED_XA | events.GTID_COMPLETED_XA
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(\S+)", re.IGNORECASE)
 _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)", re.IGNORECASE)
 
@@ -68,14 +71,14 @@ class Assembly:
         }
         self._file, self._pos = position.get("file", ""), position.get("pos", 0)
         self._reading = self._file
-        self._has_checksums = False
+        self._cut = 0  # bytes of checksum at the end of each event
         self._group: Group | None = None
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
         self.jumps_allowed = bool(config.option("gtid_jumps", False))
         self._spare = GroupEncoder(config, tables, self._schemas)
-        self.behind_s = 0.0
+        self._seconds = 0
 
     def on_ddl(self, act: Callable[[], None]) -> None:
         """What to do when a statement changes captured tables."""
@@ -103,6 +106,11 @@ class Assembly:
     def waiting(self) -> bool:
         return bool(self._records)
 
+    @property
+    def behind_s(self) -> float | None:
+        """How long ago the last transaction that was read had been committed."""
+        return max(0.0, time.time() - self._seconds) if self._seconds else None
+
     def take(self) -> Batch:
         position: Position = {
             **self._base,
@@ -120,48 +128,93 @@ class Assembly:
         self._records, self._bytes, self._rows = [], 0, 0
         return batch
 
-    def _add(self, records: list[Record], bytes_about: int, row_count: int) -> None:
-        self._records += records
-        self._bytes += bytes_about
-        self._rows += row_count
-
     # ── events ─────────────────────────────────────────────────────────────────────────────────
 
     def feed(self, frames: Sequence[Frame], at: int = 0) -> int:
         """Take events from that place on, until a batch is due; where to go on."""
-        for place in range(at, len(frames)):
-            data, start, end, kind, seconds, server, following, flags = frames[place]
-            body = start + events.HEADER_BYTES
-            if self._has_checksums and kind not in _WITHOUT_CHECK:
-                end -= events.CHECKSUM_BYTES
-                if crc32(data[start:end]) != _NUMBER(data, end)[0]:
-                    raise events.damaged()
-            if kind in _ROWS_AND_MAPS:
-                group = self._group
-                if group is None:
-                    raise BinlogUnreadable("rows stand outside a transaction in the binary log")
-                group.kept.append((kind, data, body, end, seconds, following + start - end))
-                group.kept_bytes += end - start
-                if group.kept_bytes >= GROUP_BYTES_MAX:
-                    self._encode_early(group)
-            elif kind == events.GTID:
-                self._begin(*events.gtid(data, body, end, server))
-            elif kind == events.XID:
-                self._end(seconds, following)
-            elif kind == events.QUERY:
-                self._query(events.query(data, body, end), seconds, following, end - start)
-            elif kind == events.QUERY_COMPRESSED:
-                query = events.compressed_query(data, body, end)
-                self._query(query, seconds, following, end - start)
-            else:
-                self._other(kind, data, body, end, flags)
-            if self._bytes >= BATCH_BYTES:
-                return place + 1
-        return len(frames)
+        count = len(frames)
+        while at < count and self._bytes < BATCH_BYTES:
+            # Most transactions have four events: name, table map, rows, commit.
+            if (
+                frames[at][3] == _GTID
+                and at + 3 < count
+                and frames[at + 3][3] == _XID
+                and self._short(*frames[at : at + 4])
+            ):
+                at += 4
+                continue
+            self._event(frames[at])
+            at += 1
+        return at
+
+    def _short(self, name: Frame, mapped: Frame, changed: Frame, commit: Frame) -> bool:
+        """A whole small transaction at once; False: it is not one, and nothing was done.
+
+        The same as four times `_event`, at half the price.
+        """
+        if mapped[3] != _TABLE_MAP or changed[3] not in rows.ALL or self._within or self._group:
+            return False
+        cut = self._cut
+        for data, start, end, *_ in (name, mapped, changed, commit) if cut else ():
+            end -= cut
+            if crc32(data[start:end]) != _NUMBER(data, end)[0]:
+                raise events.damaged()
+        data, start, end, _, _, server, _, _ = name
+        gtid, flags = events.gtid(data, start + _HEADER_BYTES, end - cut, server)
+        last = self._last.get(gtid.domain)
+        if flags & _UNUSUAL or last is None or gtid.sequence != last.sequence + 1:
+            return False
+        encoder = self._spare
+        encoder.begin(gtid, self._reading, commit[4])
+        data, start, end, _, _, _, _, _ = mapped
+        table = encoder.table(data[start + _HEADER_BYTES + 8 : end - cut], mapped[6] + start - end)
+        if table is not None:
+            data, start, end, kind, _, _, following, _ = changed
+            if data[start + 19 : start + 25] != mapped[0][mapped[1] + 19 : mapped[1] + 25]:
+                raise BinlogUnreadable("rows in the binary log follow another table's map")
+            body = start + _HEADER_BYTES
+            encoder.encode_rows(kind, table, data, body, end - cut, following + start - end)
+            encoder.end()
+            records, bytes_about, row_count = encoder.take()
+            self._records += records
+            self._bytes += bytes_about
+            self._rows += row_count
+        self._last[gtid.domain] = gtid
+        self._file, self._pos, self._seconds = self._reading, commit[6], commit[4]
+        return True
+
+    def _event(self, frame: Frame) -> None:
+        data, start, end, kind, seconds, server, following, flags = frame
+        body = start + _HEADER_BYTES
+        cut = self._cut
+        if cut and kind not in _WITHOUT_CHECK:
+            end -= cut
+            if crc32(data[start:end]) != _NUMBER(data, end)[0]:
+                raise events.damaged()
+        if kind in _ROWS_AND_MAPS:
+            group = self._group
+            if group is None:
+                raise BinlogUnreadable("rows stand outside a transaction in the binary log")
+            group.kept.append((kind, data, body, end, seconds, following + start - end - cut))
+            group.kept_bytes += end - start
+            if group.kept_bytes >= GROUP_BYTES_MAX:
+                self._encode_early(group)
+        elif kind == _GTID:
+            self._begin(*events.gtid(data, body, end, server))
+        elif kind == _XID:
+            self._end(seconds, following)
+        elif kind == events.QUERY:
+            self._query(events.query(data, body, end), seconds, following, end - start + cut)
+        elif kind == events.QUERY_COMPRESSED:
+            query = events.compressed_query(data, body, end)
+            self._query(query, seconds, following, end - start + cut)
+        else:
+            self._other(kind, data, body, end, flags)
 
     def _other(self, kind: int, data: bytes, body: int, end: int, flags: int) -> None:
         if kind == events.FORMAT_DESCRIPTION:
-            self._has_checksums = events.format_description(data, body, end).has_checksums
+            has_checksums = events.format_description(data, body, end).has_checksums
+            self._cut = events.CHECKSUM_BYTES if has_checksums else 0
         elif kind == events.ROTATE:
             # One that the server makes up for this connection may or may not have a checksum.
             if events.has_checksum(data, body - events.HEADER_BYTES, end):
@@ -274,7 +327,9 @@ class Assembly:
             group.encoder = self._encoder(group, group.kept[0][4])
         kept, group.kept, group.kept_bytes = group.kept, [], 0
         group.encoder.encode(kept)
-        self._add(*group.encoder.take())
+        records, _, row_count = group.encoder.take()
+        self._records += records
+        self._rows += row_count
         self._bytes += BATCH_BYTES  # hand it over: the transaction is cut anyhow
 
     def _end(self, seconds: int, next_position: int) -> None:
@@ -285,12 +340,15 @@ class Assembly:
             encoder = group.encoder or self._encoder(group, seconds)
             encoder.encode(group.kept)
             encoder.end()
-            self._add(*encoder.take())
+            records, bytes_about, row_count = encoder.take()
+            self._records += records
+            self._bytes += bytes_about
+            self._rows += row_count
         self._group = None
         self._within = {}
         self._last[group.gtid.domain] = group.gtid
         self._file, self._pos = group.file, next_position
-        self.behind_s = max(0.0, time.time() - seconds)
+        self._seconds = seconds
 
     # ── what cannot be captured ────────────────────────────────────────────────────────────────
 

@@ -46,12 +46,27 @@ class RowDecoder:
     def __init__(self, fields: Sequence[Field]) -> None:
         self._fields = tuple(fields)
         self._readers: dict[tuple[bytes, bytes], ReadImages] = {}
+        # By the bytes from the number of columns to the bitmaps, as events of one table repeat them.
+        self._known: dict[bytes, ReadImages] = {}
+        count = 1 if len(fields) < 251 else 3
+        size = (len(fields) + 7) // 8
+        self._sizes = {23: count + size, 24: count + 2 * size, 25: count + size}
 
     def images(self, kind: int, data: bytes, start: int, end: int) -> list[Image]:
         """The images of an event, whose body begins at `start`; of an update: before, after, in turn."""
         images: list[Image] = []
-        data, at, end, before, after = self._bitmaps(kind, data, start, end)
-        self._reader(before, after)(data, at, end, images)
+        size = self._sizes.get(kind)
+        if size is None:
+            data, at, end, before, after = self._bitmaps(kind, data, start, end)
+            self._reader(before, after)(data, at, end, images)
+            return images
+        at = start + 8
+        shape = data[at : at + size]
+        read = self._known.get(shape)
+        if read is None:
+            _, _, _, before, after = self._bitmaps(kind, data, start, end)
+            read = self._known[shape] = self._reader(before, after)
+        read(data, at + size, end, images)
         return images
 
     def _bitmaps(
