@@ -1,0 +1,18 @@
+"""MongoDB: change streams with resume tokens, full documents, and pre-images where the server has them.
+
+Opened by `headwater.capture.source`. `driver` is the seam: everything that is asked of a server, and
+nothing else, is there; `events` makes records of what it answers; `source` is the contract. What of this
+has met a server, and which one, is in docs/capture-mongodb.md.
+"""
+
+from __future__ import annotations
+
+from headwater.capture.config import CaptureConfig
+from headwater.capture.mongodb.source import MongoSource
+
+
+def open_source(config: CaptureConfig) -> MongoSource:
+    """The source for `from = "mongodb://host/database"`."""
+    from headwater.capture.mongodb.driver import PymongoDriver
+
+    return MongoSource(config, PymongoDriver(config.url, config.tables))

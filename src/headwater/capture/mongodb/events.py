@@ -1,0 +1,127 @@
+"""Change events and documents of MongoDB as records; called by `source`. Pure but for pymongo's JSON.
+
+As Debezium has them: documents are strings of extended JSON (relaxed: numbers are numbers), or JSON
+objects with `documents = "object"`; the key is {"id": "<_id as JSON>"}.
+
+    insert  c   after: the document                       drop, dropDatabase, rename   t, every partition
+    update  u   after: the document as it is now (may be null: deleted since), updateDescription,
+                before: the pre-image, where the collection keeps them
+    replace u   delete  d   before: the pre-image or null, then a tombstone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.capture.change import EVERY_PARTITION, Record
+from headwater.capture.envelope import dumps, quote
+from headwater.capture.errors import Refused
+from headwater.capture.mongodb.extended import relaxed
+
+OPS = {"insert": "c", "update": "u", "replace": "u", "delete": "d"}
+ENDS = {"drop", "dropDatabase", "rename"}
+QUIET = {
+    "invalidate", "create", "createIndexes", "dropIndexes", "modify", "shardCollection",
+    "refineCollectionShardKey", "reshardCollection",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """One capture's way of writing documents."""
+
+    capture: str
+    database: str
+    as_objects: bool
+    tombstones: bool
+
+    def topic(self, collection: str) -> str:
+        legal = "".join(
+            c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in collection
+        )
+        return f"{self.capture}.{legal}"
+
+    def read(self, collection: str, document: Mapping[str, Any], now_ms: int) -> Record:
+        """A document of the snapshot."""
+        source = self._source(collection, now_ms, "true")
+        value = self._value("null", self._document(document), source, "r", now_ms)
+        return self.topic(collection), _key(document["_id"]), value
+
+    def records(self, event: Mapping[str, Any], collection: str, now_ms: int) -> list[Record]:
+        """What the event says; nothing for what concerns no document."""
+        kind = event["operationType"]
+        if kind in QUIET:
+            return []
+        source = self._source(collection, now_ms, "false", event)
+        if kind in ENDS:
+            value = self._value("null", "null", source, "t", now_ms)
+            return [(self.topic(collection), None, value, None, EVERY_PARTITION)]
+        if kind not in OPS:
+            raise Refused(
+                f"MongoDB sent an event of a kind not known here: {kind!r}",
+                hint="use a newer headwater",
+            )
+        return self._change(event, collection, OPS[kind], source, now_ms)
+
+    def _change(
+        self, event: Mapping[str, Any], collection: str, op: str, source: str, now_ms: int
+    ) -> list[Record]:
+        topic, key = self.topic(collection), _key(event["documentKey"]["_id"])
+        before = self._document(event.get("fullDocumentBeforeChange"))
+        after = "null" if op == "d" else self._document(event.get("fullDocument"))
+        description = event.get("updateDescription")
+        more = "" if description is None else f',"updateDescription":{_description(description)}'
+        records: list[Record] = [(topic, key, self._value(before, after, source, op, now_ms, more))]
+        if op == "d" and self.tombstones:
+            records.append((topic, key, None))
+        return records
+
+    def _document(self, document: Mapping[str, Any] | None) -> str:
+        if document is None:
+            return "null"
+        text = relaxed(document)
+        return text if self.as_objects else quote(text)
+
+    def _value(
+        self, before: str, after: str, source: str, op: str, now_ms: int, more: str = ""
+    ) -> bytes:
+        return (
+            f'{{"before":{before},"after":{after}{more},"source":{source},"op":"{op}",'
+            f'"ts_ms":{now_ms},"transaction":null}}'
+        ).encode()
+
+    def _source(
+        self, collection: str, now_ms: int, snapshot: str, event: Mapping[str, Any] | None = None
+    ) -> str:
+        time = None if event is None else event.get("clusterTime")
+        session = None if event is None else event.get("lsid")
+        return dumps(
+            {
+                "version": "1",
+                "connector": "mongodb",
+                "name": self.capture,
+                "ts_ms": now_ms if time is None else time.time * 1000,
+                "snapshot": snapshot,
+                "db": self.database,
+                "collection": collection,
+                "ord": None if time is None else time.inc,
+                "lsid": None if session is None else relaxed(session),
+                "txnNumber": None if event is None else event.get("txnNumber"),
+            }
+        )
+
+
+def _key(identity: Any) -> bytes:
+    return dumps({"id": relaxed(identity)}).encode()
+
+
+def _description(description: Mapping[str, Any]) -> str:
+    return dumps(
+        {
+            "removedFields": description.get("removedFields") or None,
+            "updatedFields": relaxed(description.get("updatedFields") or {}),
+            "truncatedArrays": description.get("truncatedArrays") or None,
+        }
+    )
