@@ -156,16 +156,20 @@ def transaction_record(
     counts: dict[str, int] | None = None,
 ) -> Record:
     """BEGIN or END of a source transaction; END says how many events each table had."""
-    value = {
-        "status": status,
-        "id": identity,
-        "event_count": None if counts is None else sum(counts.values()),
-        "data_collections": None
-        if counts is None
-        else [{"data_collection": name, "event_count": n} for name, n in counts.items()],
-        "ts_ms": ts_ms,
-    }
-    return (topic, dumps({"id": identity}).encode(), dumps(value).encode())
+    shown = quote(identity)
+    if counts is None:
+        total, tables = "null", "null"
+    else:
+        total = str(sum(counts.values()))
+        named = [
+            f'{{"data_collection":{quote(name)},"event_count":{n}}}' for name, n in counts.items()
+        ]
+        tables = f"[{','.join(named)}]"
+    value = (
+        f'{{"status":"{status}","id":{shown},"event_count":{total},'
+        f'"data_collections":{tables},"ts_ms":{ts_ms}}}'
+    )
+    return (topic, f'{{"id":{shown}}}'.encode(), value.encode())
 
 
 def _template(names: Sequence[str]) -> str:
@@ -211,6 +215,8 @@ def _envelope_schema(
             transaction,
             {"type": "string", "optional": False, "field": "op"},
             {"type": "int64", "optional": True, "field": "ts_ms"},
+            {"type": "int64", "optional": True, "field": "ts_us"},
+            {"type": "int64", "optional": True, "field": "ts_ns"},
         ],
         "optional": False,
         "name": f"{topic}.Envelope",

@@ -77,6 +77,8 @@ class Writer:
                     "compression.type": "lz4",
                     "queue.buffering.max.messages": 500_000,
                     "queue.buffering.max.kbytes": 64 << 10,
+                    # The commit fails if a record did; a call per record would cost more than sending it.
+                    "delivery.report.only.error": True,
                     "on_delivery": self._delivered,
                 }
             )
@@ -135,19 +137,29 @@ class Writer:
     def _produce(self, producer: Producer, records: Iterable[Record]) -> None:
         produce = producer.produce
         for record in records:
-            topic, key, value = record[:3]
-            while True:
-                try:
-                    if len(record) == 3:
-                        produce(topic, value, key)
-                    else:
-                        self._produce_full(producer, record)
-                    break
-                except BufferError:
-                    producer.poll(0.05)  # the bound of librdkafka's queue: wait until some is sent
+            try:
+                if len(record) == 3:
+                    produce(record[0], record[2], record[1])
+                else:
+                    self._produce_full(producer, record)
+            except BufferError:
+                self._produce_when_room(producer, record)
+
+    def _produce_when_room(self, producer: Producer, record: Record) -> None:
+        """librdkafka's queue has a bound: wait until some of it is sent."""
+        while True:
+            producer.poll(0.05)
+            try:
+                self._produce_full(producer, record)
+                return
+            except BufferError:
+                continue
 
     def _produce_full(self, producer: Producer, record: Record) -> None:
-        topic, key, value, headers, partition = record  # type: ignore[misc]
+        if len(record) == 3:
+            producer.produce(record[0], record[2], record[1])
+            return
+        topic, key, value, headers, partition = record
         if partition == EVERY_PARTITION:
             places = list(range(self._partition_count(topic)))
         else:

@@ -136,8 +136,8 @@ class Workload:
             )
         elif kind == 4:  # another key
             connection.execute(
-                "UPDATE ledger SET stamp = nextval('stamps'), book = book + 7, line = line || 'x' "
-                "WHERE book = %s AND line = %s AND length(line) < 20",
+                "UPDATE ledger SET stamp = nextval('stamps'), book = book + 7, "
+                "line = 'moved ' || nextval('stamps') WHERE book = %s AND line = %s",
                 [number % 7, line],
             )
         elif kind == 5:

@@ -24,7 +24,7 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import UNAVAILABLE, dumps, quote, transaction_record
 from headwater.capture.postgres import pgoutput
 from headwater.capture.postgres.pgoutput import LogicalMessage, Malformed
-from headwater.capture.postgres.relations import Relation, Relations, schema_record
+from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
 
 _NUMBER = Struct(">I").unpack_from
 INSERT, UPDATE, DELETE, TRUNCATE = 0x49, 0x55, 0x44, 0x54
@@ -32,6 +32,12 @@ RELATION, TYPE, MESSAGE, ORIGIN = 0x52, 0x59, 0x4D, 0x4F
 RECENT_XIDS = 10_000
 OWN_PREFIX = "headwater"
 """Logical messages of ours: watermarks and requests, not for readers."""
+
+
+def now_text() -> str:
+    """The moment of capture, as it follows the source block."""
+    now = time.time_ns()
+    return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}'
 
 
 class Assembly:
@@ -99,7 +105,8 @@ class Assembly:
     def add(self, records: list[Record], rows: int = 0) -> None:
         self._records += records
         self._rows += rows
-        self._bytes += sum(200 + len(record[2] or b"") for record in records)
+        for record in records:
+            self._bytes += 200 + len(record[2] or b"")
 
     # ── transactions ───────────────────────────────────────────────────────────────────────────
 
@@ -111,7 +118,8 @@ class Assembly:
         self._identity = f"{xid}:{final_lsn}"
         self._seen = 0
         self._counts: dict[str, int] = {}
-        self._now = f',"ts_ms":{time.time_ns() // 1_000_000}'
+        self._now = now_text()
+        self._moment = moment("false", time_us, xid)
 
     def commit(self, end_lsn: int) -> None:
         assert self._in_transaction
@@ -140,7 +148,7 @@ class Assembly:
     def change(self, kind: int, lsn: int, data: bytes, at: int) -> None:
         """One message within a transaction; `at`: behind its first byte (and its xid, if it has one)."""
         if kind in (INSERT, UPDATE, DELETE):
-            self._row(kind, lsn, data, at)
+            self.row(kind, lsn, data, at)
         elif kind == RELATION:
             self._relation(lsn, data, at)
         elif kind == TRUNCATE:
@@ -151,7 +159,8 @@ class Assembly:
         elif kind not in (TYPE, ORIGIN):
             raise Malformed(f"a message {chr(kind)!r} within a transaction")
 
-    def _row(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+    def row(self, kind: int, lsn: int, data: bytes, at: int) -> None:
+        """An insert, update or delete."""
         if self._ignored:
             return
         relation = self.relations.by_number[_NUMBER(data, at)[0]]
@@ -192,7 +201,7 @@ class Assembly:
         order = self._counts[relation.collection] = self._counts.get(relation.collection, 0) + 1
         if self._seen <= self._skip:
             return "", ""
-        source = relation.source("false", self._time_us, self._xid, lsn, self.lsn)
+        source = relation.source(self._moment, lsn, self.lsn)
         if not self._config.transactions:
             return source, f'{self._now},"transaction":null'
         if self._seen == 1:
@@ -208,7 +217,7 @@ class Assembly:
         if self.on_key is not None and before is not None and before.digest != now.digest:
             self.on_key(now, None)
         if not self._ignored and self._seen >= self._skip:
-            self.know(before, now, now.source("false", self._time_us, self._xid, lsn, self.lsn))
+            self.know(before, now, now.source(self._moment, lsn, self.lsn))
 
     def know(self, before: Relation | None, now: Relation, source: str) -> None:
         """Record a table's columns at this position, if readers do not know them yet."""
@@ -238,7 +247,7 @@ class Assembly:
     def _message_record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
         name = self._config.name
         value = (
-            f'{{"op":"m","ts_ms":{time.time_ns() // 1_000_000},'
+            f'{{"op":"m"{now_text()},'
             f'"source":{{"connector":"postgresql","name":{quote(name)},"snapshot":"false",'
             f'"ts_ms":{time_us // 1000},"txId":{"null" if xid is None else xid},'
             f'"lsn":{message.lsn}}},'

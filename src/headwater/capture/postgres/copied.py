@@ -10,23 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from headwater.capture.envelope import NULL
-from headwater.capture.postgres.types import Converter
+from headwater.capture.envelope import NULL, quote
+from headwater.capture.postgres.types import Converter, number, quoted, text
 
-_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_MEANS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def rows(data: bytes, converters: Sequence[Converter]) -> list[tuple[str, ...]]:
     """All rows of whole lines, worked on column by column."""
     if not data:
         return []
-    lines = data.split(b"\n")
+    lines = data.decode().split("\n")
     if lines.pop():
         raise ValueError("the last row of a COPY has no end")
     if not converters:
         return [() for _ in lines]
-    table = [line.split(b"\t") for line in lines]
+    table = [line.split("\t") for line in lines]
     columns = zip(*table, strict=True)
     if len(table[0]) != len(converters):
         raise ValueError(f"{len(table[0])} fields, but {len(converters)} columns")
@@ -38,18 +38,25 @@ def rows(data: bytes, converters: Sequence[Converter]) -> list[tuple[str, ...]]:
     return list(zip(*shown, strict=True))
 
 
-def _column(fields: Sequence[bytes], convert: Converter, escaped: bool) -> list[str]:
-    if not escaped:
-        return [convert(field) for field in fields]
-    return [
-        convert(field)
-        if b"\\" not in field
-        else NULL
-        if field == b"\\N"
-        else convert(_ESCAPE.sub(_meaning, field))
-        for field in fields
-    ]
+def _column(fields: Sequence[str], convert: Converter, escaped: bool) -> Sequence[str]:
+    if escaped and any("\\" in field for field in fields):
+        return [
+            convert(field.encode())
+            if "\\" not in field
+            else NULL
+            if field == "\\N"
+            else convert(_ESCAPE.sub(_meaning, field).encode())
+            for field in fields
+        ]
+    # The common types without a detour through bytes.
+    if convert is number:
+        return fields
+    if convert is text:
+        return [quote(field) for field in fields]
+    if convert is quoted:
+        return [f'"{field}"' for field in fields]
+    return [convert(field.encode()) for field in fields]
 
 
-def _meaning(match: re.Match[bytes]) -> bytes:
+def _meaning(match: re.Match[str]) -> str:
     return _MEANS.get(match[1], match[1])

@@ -27,11 +27,11 @@ import psycopg
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps
 from headwater.capture.postgres import copied
-from headwater.capture.postgres.assembly import Assembly
+from headwater.capture.postgres.assembly import Assembly, now_text
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
-from headwater.capture.postgres.relations import Relation, Relations
+from headwater.capture.postgres.relations import Relation, Relations, moment
 from headwater.capture.postgres.snapshot import boundary, chunk_query, chunk_rows, copy_out
 
 LOW, HIGH, REQUEST = "headwater.low", "headwater.high", "headwater.snapshot"
@@ -130,8 +130,8 @@ class Incremental:
     def _emit(self, window: Window) -> None:
         relation, assembly = window.relation, self._assembly
         lsn = assembly.lsn
-        source = relation.source("incremental", time.time_ns() // 1000, None, lsn, lsn)
-        rest = f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+        source = relation.source(moment("incremental", time.time_ns() // 1000, None), lsn, lsn)
+        rest = f'{now_text()},"transaction":null'
         assembly.know(None, relation, source)
         created = relation.encoder.created
         rows = copied.rows(window.data, relation.converters)

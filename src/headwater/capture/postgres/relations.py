@@ -55,14 +55,20 @@ class Relation:
     """The source block up to what varies."""
     digest: str
 
-    def source(self, snapshot: str, time_us: int, xid: int | None, lsn: int, before: int) -> str:
+    def source(self, moment: str, lsn: int, before: int) -> str:
         """The source block; `before`: where the last transaction before this one had ended."""
-        ts_ms = time_us // 1000
         return (
-            f'{self.source_head},"snapshot":"{snapshot}","ts_ms":{ts_ms},"ts_us":{time_us},'
-            f'"ts_ns":{time_us}000,"txId":{"null" if xid is None else xid},"lsn":{lsn},'
+            f'{self.source_head}{moment},"lsn":{lsn},'
             f'"sequence":"[\\"{before}\\",\\"{lsn}\\"]","xmin":null}}'
         )
+
+
+def moment(snapshot: str, time_us: int, xid: int | None) -> str:
+    """What the source blocks of one transaction have in common."""
+    return (
+        f',"snapshot":"{snapshot}","ts_ms":{time_us // 1000},"ts_us":{time_us},'
+        f'"ts_ns":{time_us}000,"txId":{"null" if xid is None else xid}'
+    )
 
 
 class Relations:

@@ -25,9 +25,10 @@ import psycopg
 from headwater.capture.change import Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.postgres import copied
+from headwater.capture.postgres.assembly import now_text
 from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.connection import connect, identifier, literal, plain
-from headwater.capture.postgres.relations import Relation, Relations, schema_record
+from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
 
 CHUNK_BYTES = 4 << 20
 CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
@@ -181,10 +182,10 @@ class Snapshot:
 
     def _source(self, relation: Relation) -> str:
         lsn = self._position["lsn"]
-        return relation.source("true", self._time_us, None, lsn, lsn)
+        return relation.source(moment("true", self._time_us, None), lsn, lsn)
 
     def _rest(self) -> str:
-        return f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+        return f'{now_text()},"transaction":null'
 
     def _fetch(self, query: str) -> bytes:
         reader = self._free.get()

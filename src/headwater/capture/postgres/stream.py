@@ -11,7 +11,7 @@ from struct import Struct, error
 
 from headwater.capture.change import Batch
 from headwater.capture.postgres import pgoutput
-from headwater.capture.postgres.assembly import MESSAGE, Assembly
+from headwater.capture.postgres.assembly import DELETE, INSERT, MESSAGE, UPDATE, Assembly
 from headwater.capture.postgres.pgoutput import Malformed
 from headwater.capture.postgres.replication import (
     DATA,
@@ -27,6 +27,8 @@ _XID = Struct(">I").unpack_from
 BEGIN, COMMIT, ORIGIN = 0x42, 0x43, 0x4F
 STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT = 0x53, 0x45, 0x63, 0x41
 _MESSAGE_AT = DATA_HEADER.size
+_LSN = Struct(">q").unpack_from
+_ROWS = frozenset((INSERT, UPDATE, DELETE))
 
 
 class Stream:
@@ -61,7 +63,14 @@ class Stream:
                     elif not replication.wait(IDLE_S):
                         yield Batch(assembly.handed) if assembly.open else assembly.take()
                 elif data[0] == DATA:
-                    yield from self._data(data)
+                    kind = data[_MESSAGE_AT]
+                    if kind in _ROWS and self._streamed.current is None:
+                        # Nearly all messages: no detour.
+                        assembly.row(kind, _LSN(data, 1)[0], data, _MESSAGE_AT + 1)
+                        if assembly.due:
+                            yield assembly.take()
+                    else:
+                        yield from self._data(data)
                 elif data[0] == KEEPALIVE:
                     self._keepalive(data)
                 else:

@@ -98,9 +98,21 @@ def _parts(raw: bytes) -> tuple[int, int, int, str]:
     return (1 - year if match[6] else year), int(match[2]), int(match[3]), match[4] or "00:00:00"
 
 
+@lru_cache(8192)
+def _day_of(raw: bytes) -> int:
+    """The day of a date in the years 1 to 9999, which are nearly all there are."""
+    return _days(int(raw[:4]), int(raw[5:7]), int(raw[8:10]))
+
+
+def _common(raw: bytes) -> bool:
+    return raw[4:5] == b"-" and raw[-1:] != b"C"  # four digits, and not BC
+
+
 def date(raw: bytes) -> str:
     if raw[-1:] == b"y":
         return str(DATE_MINUS_INFINITY if raw[:1] == b"-" else DATE_INFINITY)
+    if _common(raw):
+        return str(_day_of(raw))
     year, month, day, _ = _parts(raw)
     return str(_days(year, month, day))
 
@@ -112,6 +124,8 @@ def clock(raw: bytes) -> str:
 def timestamp(raw: bytes) -> str:
     if raw[-1:] == b"y":
         return str(MINUS_INFINITY_US if raw[:1] == b"-" else INFINITY_US)
+    if _common(raw):
+        return str(_day_of(raw[:10]) * DAY_US + _clock_us(raw[11:].decode("ascii")))
     year, month, day, clock = _parts(raw)
     return str(_days(year, month, day) * DAY_US + _clock_us(clock))
 
@@ -119,6 +133,9 @@ def timestamp(raw: bytes) -> str:
 def timestamptz(raw: bytes) -> str:
     if raw[-1:] == b"y":
         return quoted(raw)
+    if _common(raw) and raw[-3:] == b"+00":
+        common = raw.decode("ascii")
+        return f'"{common[:10]}T{common[11:-3]}Z"'
     year, month, day, clock = _parts(raw)
     shown = f"{year:04d}" if year >= 0 else f"-{-year:04d}"
     return f'"{shown}-{month:02d}-{day:02d}T{clock}Z"'
