@@ -107,3 +107,29 @@ def test_progress_tells_rows_and_tables(tmp_path: Path) -> None:
     assert (progress.table, progress.rows_expected, progress.tables) == ("orders", 99, 2)
     assert 0 < progress.rows < 99
     source.close()
+
+
+def test_a_snapshot_that_is_not_the_first_clears_what_readers_have(tmp_path: Path) -> None:
+    app = database(tmp_path / "a.db", KINDS[0], "INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    log = Log(tmp_path / "a.db").drain()
+    source = log.open()
+    source.forget()
+    source.close()
+    app.execute("DELETE FROM orders WHERE id = 1")  # nobody sees it
+    log.position = {"again": True}
+    assert ordered(log.drain().fold().values()) == table(app)
+
+
+def test_many_changes_that_the_log_does_not_take_are_told(tmp_path: Path) -> None:
+    app = database(tmp_path / "a.db", KINDS[0])
+    log = Log(tmp_path / "a.db").drain()
+    source = log.open()
+    assert source.guard() is None
+    app.execute(
+        "INSERT INTO orders WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 100001) SELECT i, 'x' FROM n"
+    )
+    sentence = source.guard()
+    assert sentence is not None
+    assert "changes wait" in sentence
+    source.close()

@@ -15,7 +15,15 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from headwater.capture.change import BATCH_BYTES, Batch, Lag, Position, Progress, Record
+from headwater.capture.change import (
+    BATCH_BYTES,
+    Batch,
+    Lag,
+    Position,
+    Progress,
+    Record,
+    begins_again,
+)
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mongodb.events import Encoder
@@ -44,6 +52,8 @@ class Driver(Protocol):
 
 class MongoSource:
     """One database of a MongoDB deployment."""
+
+    begins_again = True
 
     def __init__(self, config: CaptureConfig, driver: Driver) -> None:
         config.refuse_unknown({"documents"})
@@ -106,13 +116,14 @@ class MongoSource:
         return found
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
-        if position is None:
+        if position is None or begins_again(position):
             names = self._driver.collections()
+            ends = [] if position is None else self._ends(names)
             position = {
                 "time": list(self._driver.operation_time()),
                 "snapshot": dict.fromkeys(names),
             }
-            yield Batch(dict(position))
+            yield Batch(dict(position), ends)
         left: dict[str, str | None] = dict(position["snapshot"])
         expected = sum(self._driver.estimated_count(name) for name in left)
         tables, rows = len(left), 0
@@ -197,6 +208,16 @@ class MongoSource:
             if not at_hand or size >= BATCH_BYTES or position.get("invalidated"):
                 yield Batch(position, records, rows)
                 records, rows, size = [], 0, 0
+
+    def _ends(self, names: list[str]) -> list[Record]:
+        """A truncate of each collection, for a snapshot that is not the first."""
+        now_ms = time.time_ns() // 1_000_000
+        self._topics.update(self._encoder.topic(name) for name in names)
+        return [
+            one
+            for name in names
+            for one in self._encoder.records({"operationType": "drop"}, name, now_ms)
+        ]
 
     def _made(self, event: dict[str, Any]) -> list[Record]:
         stamp = event.get("clusterTime")

@@ -122,6 +122,17 @@ class Drain:
             records.append(self._schema_record(event))
         return records
 
+    def truncate_all(self) -> list[Record]:
+        """A truncate of each captured table, for a snapshot that is not the first."""
+        rest = f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+        records: list[Record] = []
+        for sid in state.active_shapes(self._connection):
+            encoder = self._encoder(sid)
+            if isinstance(encoder, ShapeEncoder):
+                event = Event("t", sid, self.place.seq, self.place.at, None, None)
+                records += encoder.records(event, rest)
+        return records
+
     def _changes(self, filling: _Filling, last: int) -> None:
         while filling.bytes < BATCH_BYTES and self.place.seq < last:
             if self.place.commit is None:

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NoReturn
 
-from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Interrupted
 from headwater.capture.source import IDLE_S, Finding
@@ -29,8 +29,13 @@ from headwater.capture.sqlite.watch import Watch
 OPTIONS = {"outbox_delete"}
 
 
+WAITING_MANY = 100_000
+
+
 class SqliteSource:
     """One database file."""
+
+    begins_again = True
 
     def __init__(self, config: CaptureConfig) -> None:
         config.refuse_unknown(OPTIONS)
@@ -55,9 +60,9 @@ class SqliteSource:
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         """Rows in chunks between changes; after the last one, the same looks go on in `stream`."""
         with plainly(self._path):
-            if position is None:
+            if position is None or begins_again(position):
                 self._reconcile()
-                yield self._first_batch()
+                yield self._first_batch(again=position is not None)
             else:
                 self._go_on(position)
             self._count()
@@ -91,6 +96,18 @@ class SqliteSource:
                 (self._drain.place.seq,),
             ).fetchone()
         return Lag(seconds=max(0.0, row[1] or 0.0), detail=f"{row[0]} changes not yet in the log")
+
+    def guard(self) -> str | None:
+        """Changes that the log does not take stay in the file: a sentence, when they are many."""
+        with plainly(self._path):
+            if not state.is_installed(self._connection):
+                return None
+            waiting = self._connection.execute(
+                f"SELECT max(seq) - min(seq) FROM {CHANGES}"
+            ).fetchone()[0]
+        if (waiting or 0) < WAITING_MANY:
+            return None
+        return f"{waiting:,} changes wait in {self._path} for the log, and take room there"
 
     def progress(self) -> Progress | None:
         pending = list(
@@ -130,7 +147,7 @@ class SqliteSource:
                 state.require_owner(self._connection, self._config.name)
             remove(self._connection)
 
-    def _first_batch(self) -> Batch:
+    def _first_batch(self, again: bool) -> Batch:
         connection = self._connection
         seq = state.last_seq(connection)
         at = connection.execute(f"SELECT at FROM {CHANGES} WHERE seq = ?", (seq,)).fetchone()
@@ -138,7 +155,10 @@ class SqliteSource:
         for shape in state.active_shapes(connection).values():
             place.pending[shape.table] = Pending()
         self._drain.go_on(place)
-        return Batch(place.to_position(), self._drain.describe())
+        records = self._drain.describe()
+        if again:  # readers may have rows that are no more
+            records += self._drain.truncate_all()
+        return Batch(place.to_position(), records)
 
     def _go_on(self, position: Position) -> None:
         """Begin at a stored position, after making sure that it is a place in this file's past."""
