@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from headwater.record.records import Record, build
 from headwater.spark import connect
+from headwater.spark.errors import BrokerUnreachable
 from headwater.spark.sink import listing, transaction
-from headwater.spark.sink.decisions import Decision, Decisions
+from headwater.spark.sink.decisions import PLACE, Decision, Decisions
 from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.producing import Producing
+from headwater.spark.sink.rows import Unsent
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
 from tests.spark.sink.acting import Died, Run
@@ -85,6 +89,29 @@ def test_a_replay_finds_the_decision_when_the_group_is_gone(new_run: NewRun) -> 
     admin.delete_consumer_groups([group])[group].result()
     run.do(0, ["x"], ["y"])
     assert seen(run) == ["a", "b"]
+
+
+def test_a_decision_is_not_overlooked_while_another_query_decides(new_run: NewRun) -> None:
+    """
+    _headwater_sink   │ other: open ………………│ ours: committed │
+                      ╰ readers of committed data get no further
+    """
+    run, other = new_run(), new_run()
+    other.query += "-other"
+    run.do(0, ["a"])
+    deciding = transaction.begin(other.cluster, Decisions(other.cluster, other.query).group, 60_000)
+    record = memoryview(bytearray(build([Record(0, 0, b"other", b"")])))
+    producing = Producing(other.cluster, deciding, 0, 5.0)
+    producing.send([Unsent(*PLACE, 1, record)])
+    producing.flush()
+    run.do(1, ["b"])
+    impatient = connect.Cluster({**run.cluster.settings, "default.api.timeout.ms": "500"})
+    with pytest.raises(BrokerUnreachable, match="has not ended"):
+        Decisions(impatient, run.query)._search()
+    transaction.end(other.cluster, deciding, commit=False)
+    found = Decisions(impatient, run.query)._search()
+    assert found is not None and found.batch == 1
+    impatient.close()
 
 
 def test_two_queries_do_not_meet(new_run: NewRun) -> None:

@@ -42,7 +42,8 @@ from headwater.spark.sink.transaction import Identity
 TOPIC = "_headwater_sink"
 PLACE = (TOPIC, 0)
 _VERSION = 1
-_DECIDING_MS = 60_000
+_DECIDING_MS = 20_000
+"""A decision takes milliseconds; one whose driver died must not hold up the others for long."""
 _FETCH_VERSION = 7
 _CONFIGS = {
     "cleanup.policy": "compact",
@@ -141,11 +142,22 @@ class Decisions:
         if TOPIC not in known.topics:
             return None
         key, found = self._sink.encode(), None
-        end = self._cluster.list_offsets({PLACE: connect.LATEST}, READ_COMMITTED, known)[PLACE]
-        for record in read(self._cluster, PLACE, start, end):
+        for record in read(self._cluster, PLACE, start, self._stable_end()):
             if record.key == key and record.value is not None:
                 found = _decode(record)
         return found
+
+    def _stable_end(self) -> int:
+        """The end of the topic, when no transaction before it is open any more: one of another query
+        would hide from us what was decided after it began."""
+        end = self._cluster.list_offsets({PLACE: connect.LATEST})[PLACE]
+
+        def attempt() -> int:
+            if self._cluster.list_offsets({PLACE: connect.LATEST}, READ_COMMITTED)[PLACE] < end:
+                raise TryAgain(f"a decision in {TOPIC} has not ended")
+            return end
+
+        return self._cluster.retrying(attempt)
 
 
 def _encode(decision: Decision) -> bytes:
