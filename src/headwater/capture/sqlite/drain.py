@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.capture.change import BATCH_BYTES, Batch, Record
+from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import transaction_record
 from headwater.capture.outbox import Router
@@ -35,6 +35,10 @@ FETCH_ROWS = 64
 
 class SchemaMoved(Exception):
     """Tables changed since the triggers were last made: reconcile, then look again."""
+
+
+class WentBack(Exception):
+    """The database has fewer changes than were told: an older copy was put back into the file."""
 
 
 @dataclass
@@ -98,12 +102,15 @@ class Drain:
         self._root_page = 0
 
     def look(self) -> Batch:
-        """What is new since the last look, at most about BATCH_BYTES of it."""
+        """What is new since the last look, at most about BATCH_BYTES of it; a transaction stays whole
+        up to TRANSACTION_BYTES_MAX."""
         filling = _Filling(time.time_ns() // 1_000_000)
         with reading(self._connection):
             if state.schema_version(self._connection) != self.version:
                 raise SchemaMoved
             last = state.last_seq(self._connection)
+            if last < self.place.seq:
+                raise WentBack
             self.verified = last
             if last > self.place.seq:
                 self._changes(filling, last)
@@ -149,7 +156,7 @@ class Drain:
             f"SELECT * FROM {CHANGES} WHERE seq > ? AND seq <= ? ORDER BY seq",
             (place.seq, commit.until),
         )
-        while filling.bytes < BATCH_BYTES and (rows := cursor.fetchmany(FETCH_ROWS)):
+        while filling.bytes < TRANSACTION_BYTES_MAX and (rows := cursor.fetchmany(FETCH_ROWS)):
             for event in self._resolver.resolve(rows):
                 self._tell(event, commit, filling)
             place.seq, place.at = rows[-1][0], rows[-1][1]

@@ -17,7 +17,7 @@ from headwater.capture.sqlite import connection as connections
 from headwater.capture.sqlite import preflight, state
 from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import plainly
-from headwater.capture.sqlite.drain import Drain, SchemaMoved
+from headwater.capture.sqlite.drain import Drain, SchemaMoved, WentBack
 from headwater.capture.sqlite.place import Pending, Place
 from headwater.capture.sqlite.prune import Pruner
 from headwater.capture.sqlite.reconcile import reconcile, request_backfill
@@ -161,22 +161,24 @@ class SqliteSource:
         return Batch(place.to_position(), records)
 
     def _go_on(self, position: Position) -> None:
-        """Begin at a stored position, after making sure that it is a place in this file's past."""
+        place = Place.from_position(position)
+        self._prove_past(place)
+        self._drain.verified = place.seq
+        self._drain.go_on(place)
+        self._pruner.acknowledge(min([place.seq, *place.held]))
+        self._reconcile()
+
+    def _prove_past(self, place: Place) -> None:
+        """Make sure that the place is in the past of this file: a copy may have been put back."""
         connection = self._connection
         if not state.is_installed(connection):
             self._gap("the triggers of this capture were removed from the database")
         state.require_owner(connection, self._config.name)
-        if state.get(connection, "identity") != position["id"]:
+        if state.get(connection, "identity") != place.identity:
             self._gap("this is not the database that the log knows under this name")
-        row = connection.execute(
-            f"SELECT at FROM {CHANGES} WHERE seq = ?", (position["seq"],)
-        ).fetchone()
-        if row is None or row[0] != position["at"]:
-            self._gap(f"change {position['seq']}, the last one in the log, is not in {CHANGES}")
-        self._drain.verified = position["seq"]
-        self._drain.go_on(Place.from_position(position))
-        self._pruner.acknowledge(min([position["seq"], *position.get("held", ())]))
-        self._reconcile()
+        row = connection.execute(f"SELECT at FROM {CHANGES} WHERE seq = ?", (place.seq,)).fetchone()
+        if row is None or row[0] != place.at:
+            self._gap(f"change {place.seq}, the last one in the log, is not in {CHANGES}")
 
     def _gap(self, sentence: str) -> NoReturn:
         raise Gap(
@@ -201,7 +203,10 @@ class SqliteSource:
             try:
                 return self._drain.look()
             except SchemaMoved:
+                self._prove_past(self._drain.place)
                 self._reconcile()
+            except WentBack:
+                self._gap("changes that the log has are gone")
             except sqlite3.OperationalError as error:
                 if not connections.is_damaged_text(error):
                     raise
