@@ -54,6 +54,10 @@ _TABLES = {
 KNOWN = frozenset(_PYTHON) | frozenset(_TABLES) | {BINARY}
 
 
+def is_utf8(charset: str) -> bool:
+    return _PYTHON.get(charset) == "utf-8"
+
+
 def decoder(charset: str) -> Callable[[bytes], str]:
     """What turns a column's bytes into text; raises UnicodeDecodeError for bytes that are none."""
     table = _TABLES.get(charset)

@@ -6,13 +6,12 @@ The one file that imports the driver. Called by `replication`, `snapshot`, `pref
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
-from pymysql.cursors import SSCursor
 
 from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, Refused
 
@@ -20,6 +19,14 @@ CONNECT_S = 10.0
 READ_S = 600.0
 # Access denied, unknown database, host blocked, user not allowed from here.
 _FOR_PEOPLE = {1044, 1045, 1049, 1129, 1130, 1142, 1143, 1227, 1698, 3118, 4151}
+_COM_QUERY = 3
+_PACKET_MAX = 0xFFFFFF
+_LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
+RECEIVE_BYTES = 1 << 18
+
+Packet = tuple[bytes, int]
+"""A row of a result: it begins at that place of the bytes."""
+
 _PARAMETERS = {"ssl-mode", "ssl-ca", "ssl-cert", "ssl-key"}
 
 
@@ -115,17 +122,25 @@ class Connection:
         found = self.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", [names])
         return {name: dict(found).get(name) for name in names}
 
-    def raw(
-        self, statement: str, parameters: Sequence[Any] | None, at_once: int
-    ) -> Iterator[list[Any]]:
-        """Rows as the server's own text (bytes), some at a time; nothing is held beyond those."""
+    def result(
+        self, statement: str, parameters: Sequence[Any] | None = None
+    ) -> Iterator[list[Packet]]:
+        """The rows of a query as the server sends them, as many at a time as there are.
+
+        Nothing is converted and nothing is held; `text_values` reads a packet. A result that is not
+        read to its end makes the connection useless.
+        """
+        driver = self._driver
         try:
-            with self._driver.cursor(RawCursor) as cursor:
-                cursor.execute(
+            with driver.cursor() as cursor:
+                text = cursor.mogrify(
                     statement if parameters else statement.replace("%%", "%"), parameters
                 )
-                while rows := cursor.fetchmany(at_once):
-                    yield rows
+            driver._execute_command(_COM_QUERY, text.encode("utf-8", "surrogateescape"))
+            columns = driver._read_packet().read_length_encoded_integer()
+            for _ in range(columns + 1):  # their descriptions, and what ends them
+                driver._read_packet()
+            yield from _packets(driver._rfile)
         except (pymysql.err.Error, OSError) as error:
             raise plain(error) from None
 
@@ -136,13 +151,63 @@ class Connection:
             pass
 
 
-class RawCursor(SSCursor):  # type: ignore[misc]
-    """The columns' text as bytes."""
+def _packets(stream: Any) -> Iterator[list[Packet]]:
+    rest = b""
+    large: list[bytes] = []
+    while True:
+        data = stream.read1(RECEIVE_BYTES)
+        if not data:
+            raise Interrupted("the MariaDB server closed the connection")
+        # A long row is waited for whole: joining piece by piece would copy it again and again.
+        needed = 4 + int.from_bytes(rest[:3], "little") if len(rest) >= 4 else 0
+        if len(rest) + len(data) < needed:
+            data += stream.read(needed - len(rest) - len(data))
+        data = rest + data
+        found: list[Packet] = []
+        at, size = 0, len(data)
+        while size - at >= 4:
+            end = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            if end > size:
+                break
+            if end - at - 4 == _PACKET_MAX or large:
+                large.append(data[at + 4 : end])
+                if end - at - 4 < _PACKET_MAX:
+                    whole = b"".join(large)
+                    large = []
+                    found.append((whole, 0))
+            elif data[at + 4] == 0xFE and end - at < 4 + 9:
+                if found:
+                    yield found
+                return
+            elif data[at + 4] == 0xFF:
+                number = int.from_bytes(data[at + 5 : at + 7], "little")
+                raise plain(pymysql.err.OperationalError(number, data[at + 13 : end].decode()))
+            else:
+                found.append((data, at + 4))
+            at = end
+        rest = data[at:]
+        if found:
+            yield found
 
-    def _do_get_result(self) -> None:
-        super()._do_get_result()
-        if self._result is not None and self._result.fields:
-            self._result.converters = [(None, None) for _ in self._result.fields]
+
+def text_values(packet: Packet, converters: Sequence[Callable[[bytes], Any]]) -> list[Any]:
+    """The first columns of a row, each by its converter; NULL is the text null."""
+    data, at = packet
+    values: list[Any] = []
+    add = values.append
+    for convert in converters:
+        size = data[at]
+        at += 1
+        if size == 251:
+            add("null")
+            continue
+        if size > 251:
+            length_bytes = _LENGTH_BYTES[size]
+            size = int.from_bytes(data[at : at + length_bytes], "little")
+            at += length_bytes
+        add(convert(data[at : at + size]))
+        at += size
+    return values
 
 
 def _connect(address: Address) -> Any:

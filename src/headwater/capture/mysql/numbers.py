@@ -20,21 +20,42 @@ def decimal_bytes(precision: int, scale: int) -> int:
 
 def decimals(precision: int, scale: int) -> Callable[[bytes], str]:
     """The number as text, with all its decimals and no other zeros: 12.50, -0.07."""
-    sizes = _groups(precision, scale)
     total = decimal_bytes(precision, scale)
     flip, ones = 0x80 << 8 * (total - 1), (1 << 8 * total) - 1
+    whole = precision - scale
+    if whole <= 9 and 0 < scale <= 9:
+        return _short_decimals(scale, flip, ones)
+    # Each group: how far it lies from the right, its bits, what its digits are worth.
+    parts = []
+    shift, digits_left = 8 * total, precision
+    for digits, size in _groups(precision, scale):
+        shift -= 8 * size
+        digits_left -= digits
+        parts.append((shift, (1 << 8 * size) - 1, 10**digits_left))
 
     def text(raw: bytes) -> str:
         packed = int.from_bytes(raw, "big") ^ flip
-        negative = packed >> 8 * total - 1
+        negative = packed & flip
         if negative:
             packed ^= ones
-        number = 0
-        shift = 8 * total
-        for digits, size in sizes:
-            shift -= 8 * size
-            number = number * 10**digits + (packed >> shift & (1 << 8 * size) - 1)
+        number = sum([(packed >> shift & mask) * worth for shift, mask, worth in parts])
         return placed(number, scale, bool(negative))
+
+    return text
+
+
+def _short_decimals(scale: int, flip: int, ones: int) -> Callable[[bytes], str]:
+    """One group before the point and one after it: most columns of money."""
+    shift = 8 * _GROUP_BYTES[scale]
+    mask = (1 << shift) - 1
+    shape = f"%d.%0{scale}d"
+
+    def text(raw: bytes) -> str:
+        packed = int.from_bytes(raw, "big") ^ flip
+        if packed & flip:
+            packed ^= ones
+            return "-" + shape % (packed >> shift, packed & mask)
+        return shape % (packed >> shift, packed & mask)
 
     return text
 

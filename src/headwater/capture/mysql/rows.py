@@ -116,7 +116,11 @@ def _compile(fields: tuple[Field, ...], shapes: list[list[bool]]) -> ReadImages:
         # In the image of before and after, v3 is the same name: what is not read again stays.
         known = [old or new for old, new in zip(known, shape, strict=True)]
         lines += _image(fields, shape, known, names)
-    lines += [" except (error, IndexError) as e:", "  damaged(e)", " if p != end: damaged(None)"]
+    lines += [
+        " except (error, IndexError, UnicodeDecodeError) as e:",
+        "  damaged(e)",
+        " if p != end: damaged(None)",
+    ]
     exec("\n".join(lines), names)
     return names["read"]
 

@@ -20,14 +20,13 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Refused
 from headwater.capture.mysql import charsets
 from headwater.capture.mysql import table_map as wire
-from headwater.capture.mysql.connection import Address, Connection
+from headwater.capture.mysql.connection import Address, Connection, Packet, text_values
 from headwater.capture.mysql.encoding import ENVELOPE_BYTES
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
 from headwater.capture.mysql.values import Description
 
 CHUNK_ROWS = 20_000
-_FETCH_ROWS = 500
 _ORDERED = {
     *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG, wire.NEWDECIMAL, wire.DATE),
     *(wire.DATETIME2, wire.TIMESTAMP2, wire.TIME2, wire.YEAR, wire.STRING, wire.VARCHAR),
@@ -131,7 +130,7 @@ class Snapshot:
 
     def _chunks(
         self, table: CapturedTable, after: Any, chunked: bool
-    ) -> Iterator[tuple[list[Any], Any]]:
+    ) -> Iterator[tuple[list[Packet], Any]]:
         """Rows as the server's text, with the key of the last, where one can go on from it."""
         names = [_quoted(column.name) for column in table.descriptions]
         shown = ", ".join(
@@ -146,27 +145,24 @@ class Snapshot:
             order = f" ORDER BY {', '.join(keys)} LIMIT {self._chunk_rows}" if chunked else ""
             statement = f"SELECT {shown} FROM {source}{condition}{order}"
             count = 0
-            for rows in self._view.connection.raw(statement, parameters, _FETCH_ROWS):
+            for rows in self._view.connection.result(statement, parameters):
                 count += len(rows)
                 last = None
                 if chunked:
-                    last = after = _key_of(table, rows[-1][len(names) :])
+                    texts = text_values(rows[-1], [bytes] * (len(names) + len(keys)))
+                    last = after = _key_of(table, texts[len(names) :])
                 yield rows, last
             if not chunked or count < self._chunk_rows:
                 return
 
-    def _encode(self, table: CapturedTable, rows: Sequence[Any], records: list[Record]) -> int:
+    def _encode(self, table: CapturedTable, rows: Sequence[Packet], records: list[Record]) -> int:
         source = self._source(table.name)
         rest = f',"ts_ms":{_now_ms()},"transaction":null'
         created = table.encoder.created
         converters = [field.from_text for field in table.fields]
         size = 0
         for row in rows:
-            values = [
-                "null" if text is None else convert(text)
-                for convert, text in zip(converters, row, strict=False)
-            ]
-            record = created(values, source, rest, "r")
+            record = created(text_values(row, converters), source, rest, "r")
             records.append(record)
             size += len(record[2] or b"") + ENVELOPE_BYTES // 10
         return size

@@ -50,6 +50,18 @@ def datetimes(digits: int, lost: Lost) -> Callable[[bytes], int | str]:
     """
     scale = _fraction_scale(digits)
     known: dict[int, int | str] = {}
+    minutes: dict[int, int] = {}
+
+    def whole(raw: bytes) -> int | str:
+        """Without fraction: what is common, and worth a shorter way."""
+        packed = int.from_bytes(raw, "big")
+        first = minutes.get(packed >> 6)
+        if first is not None:
+            return first + (packed & 63) * 1000
+        found = fragment(raw)
+        if isinstance(found, int) and len(minutes) < REMEMBERED_MAX:
+            minutes[packed >> 6] = found - (packed & 63) * 1000
+        return found
 
     def fragment(raw: bytes) -> int | str:
         packed = int.from_bytes(raw[:5], "big")
@@ -68,7 +80,7 @@ def datetimes(digits: int, lost: Lost) -> Callable[[bytes], int | str]:
             return (first * 86400 + seconds) * 1_000_000 + micros
         return (first * 86400 + seconds) * 1000 + micros // 1000
 
-    return fragment
+    return fragment if digits else whole
 
 
 def _datetime_text(packed: int, micros: int, digits: int) -> str:

@@ -281,24 +281,33 @@ def _string(column: Description, style: Style) -> Field:
             convert=lambda raw: _base64(raw.ljust(size, b"\0")),
             from_text=_base64,
         )
-    return _text(column, length_bytes, lambda raw: raw)
+    return _text(column, length_bytes)
 
 
-def _text(column: Description, length_bytes: int, unpack: Callable[[bytes], bytes]) -> Field:
+def _text(
+    column: Description, length_bytes: int, unpack: Callable[[bytes], bytes] | None = None
+) -> Field:
     if column.charset is None:
         raise SchemaUnknown(f"the character set of column {column.name!r} is not known")
     if column.charset == charsets.BINARY:
         return Field(
             _column(column, "bytes"),
             length_bytes=length_bytes,
-            convert=lambda raw: _base64(unpack(raw)),
+            convert=_base64 if unpack is None else lambda raw: _base64(unpack(raw)),
             from_text=_base64,
+        )
+    if charsets.is_utf8(column.charset) and unpack is None:
+        return Field(
+            _column(column, "string"),
+            length_bytes=length_bytes,
+            convert=_utf8,
+            from_text=_utf8,
         )
     decode = charsets.decoder(column.charset)
 
     def convert(raw: bytes) -> str:
         try:
-            return quote(decode(unpack(raw)))
+            return quote(decode(raw if unpack is None else unpack(raw)))
         except UnicodeDecodeError as error:
             raise BinlogUnreadable(
                 f"column {column.name!r} holds bytes that are no {column.charset} text: {error}"
@@ -308,12 +317,16 @@ def _text(column: Description, length_bytes: int, unpack: Callable[[bytes], byte
         _column(column, "string"),
         length_bytes=length_bytes,
         convert=convert,
-        from_text=lambda text: quote(text.decode()),
+        from_text=_utf8,
     )
 
 
+def _utf8(raw: bytes) -> str:
+    return quote(str(raw, "utf-8"))
+
+
 def _blob(column: Description, _style: Style) -> Field:
-    return _text(column, column.wire.first, lambda raw: raw)
+    return _text(column, column.wire.first)
 
 
 def _compressed(column: Description, _style: Style) -> Field:
