@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
+from headwater.capture.mysql.errors import SchemaUnknown
 from tests.capture.mysql.captured import Setting
 
 # ── the server goes away ───────────────────────────────────────────────────────────────────────
@@ -93,6 +94,19 @@ def test_missing_sequence_numbers_are_a_gap_unless_they_are_expected(own_setting
     assert "gtid_jumps" in str(jump.value.hint)
     setting.stream(setting.config(options={"gtid_jumps": True}))
     assert setting.changes("t")[0][2] == {"id": 1}
+
+
+def test_rows_logged_without_names_are_refused_rather_than_guessed(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    setting.snapshot()
+    setting.execute("SET GLOBAL binlog_row_metadata = NO_LOG", "INSERT INTO t VALUES (1, 2, 3)")
+    with pytest.raises(Refused, match="binlog_row_metadata"):
+        setting.stream()
+    setting.execute("SET GLOBAL binlog_row_metadata = FULL")
+    with pytest.raises(SchemaUnknown, match="without the names") as unknown:
+        setting.stream()
+    assert "--resnapshot" in str(unknown.value.hint)
 
 
 # ── the preflight check ────────────────────────────────────────────────────────────────────────

@@ -104,3 +104,27 @@ def test_odd_names_are_quoted(setting: Setting) -> None:
     setting.stream(config)
     rows = [value["after"] for topic, _, value in setting.records if topic.endswith(".od_d_na_me")]
     assert rows == [{"i%d": n, "sel`ect": letter} for n, letter in enumerate("abcd", 1)]
+
+
+@pytest.mark.parametrize("killed_after", [None, 2, 4])
+def test_a_snapshot_that_begins_again_first_empties_what_readers_have(
+    setting: Setting, killed_after: int | None
+) -> None:
+    setting.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO a SELECT seq, REPEAT('v', 1000) FROM seq_1_to_3000",
+        "CREATE TABLE b (id INT PRIMARY KEY)",
+        "INSERT INTO b VALUES (1), (2)",
+    )
+    setting.snapshot()
+    setting.execute("DELETE FROM a WHERE id < 2000", "DELETE FROM b", "RESET MASTER")
+    setting.position = {"again": True}
+    config = setting.config(options={"chunk_rows": 400})
+    if killed_after is not None:
+        setting.snapshot(config, batches=killed_after)
+        setting.execute("DELETE FROM a WHERE id > 2990")
+    setting.snapshot(config)
+    setting.stream(config)
+    for table in "ab":
+        assert setting.fold(table) == setting.as_snapshot(table)
+        assert [op for op, _, _ in setting.changes(table)].count("t") == 1

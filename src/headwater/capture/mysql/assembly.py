@@ -226,7 +226,7 @@ class Assembly:
         elif kind == events.INCIDENT:
             raise Gap(
                 "the MariaDB server noted in its binary log that changes may be missing (an incident)",
-                hint="see the server's error log, then take the snapshot anew",
+                hint="see the server's error log, then take the snapshot anew (--resnapshot)",
             )
         elif kind == events.XA_PREPARE:
             self._refuse_xa()
@@ -252,13 +252,13 @@ class Assembly:
         if gtid.sequence <= last.sequence:
             raise Gap(
                 f"the binary log went back: {gtid} came after {last}",
-                hint="the server was reset or restored from a backup: take the snapshot anew",
+                hint="the server was reset or restored from a backup: take the snapshot anew (--resnapshot)",
             )
         if not self.jumps_allowed:
             raise Gap(
                 f"transactions are missing between {last} and {gtid}",
                 hint="if this server leaves transactions out (a replica with filters), "
-                "set gtid_jumps = true; otherwise take the snapshot anew",
+                "set gtid_jumps = true; otherwise take the snapshot anew (--resnapshot)",
             )
 
     def _query(self, query: events.Query, seconds: int, next_position: int, size: int) -> None:
@@ -299,7 +299,8 @@ class Assembly:
             raise CaptureError(
                 f"transaction {group.gtid} was rolled back in part after changing a table that "
                 "cannot roll back, and is too large to be held until its end",
-                hint="convert such tables: ALTER TABLE … ENGINE = InnoDB; then take the snapshot anew",
+                hint="convert such tables (ALTER TABLE … ENGINE = InnoDB), "
+                "then take the snapshot anew (--resnapshot)",
             )
         stays = []
         transactional: dict[bytes, bool] = {}
@@ -355,13 +356,14 @@ class Assembly:
     def _refuse_xa(self) -> None:
         raise CaptureError(
             "the binary log has an XA transaction in two phases, which is not captured yet",
-            hint="use ordinary transactions for captured tables, then take the snapshot anew",
+            hint="use ordinary transactions for captured tables, then take the snapshot anew (--resnapshot)",
         )
 
     def _refuse_statement(self, statement: str) -> None:
         raise Gap(
             f"a change of rows was logged as a statement, not as rows: {statement[:80]!r}",
-            hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), then take the snapshot anew",
+            hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), "
+            "then take the snapshot anew (--resnapshot)",
         )
 
     def _check_statement(self, query: events.Query) -> None:

@@ -63,7 +63,7 @@ def damaged() -> BinlogUnreadable:
     """For an event whose checksum, its last four bytes, is not that of its other bytes."""
     return BinlogUnreadable(
         "An event of the binary log does not match its checksum: the file on the server is damaged.",
-        hint="See the server's error log; PURGE or RESET the binary log and snapshot anew.",
+        hint="See the server's error log; purge what is damaged, take the snapshot anew (--resnapshot).",
     )
 
 

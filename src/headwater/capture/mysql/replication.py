@@ -167,7 +167,7 @@ class BinlogStream:
             raise Gap(
                 f"the MariaDB server cannot go on from the stored position: {said}",
                 hint="the changes in between are lost to capture. Take the snapshot anew "
-                "(headwater capture snapshot), and keep binary logs longer: "
+                "(--resnapshot), and keep binary logs longer: "
                 "SET GLOBAL binlog_expire_logs_seconds = 604800",
             )
         raise Interrupted(f"the MariaDB server ended the binary log: {said} ({number})")

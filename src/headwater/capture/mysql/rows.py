@@ -129,7 +129,7 @@ def _damaged(error: Exception | None) -> None:
     raise BinlogUnreadable(
         f"the values of a row do not end where its event does ({error or 'lengths disagree'}): "
         "the table's columns are not those that the binary log was written with",
-        hint="SET GLOBAL binlog_row_metadata = FULL, then snapshot the table anew",
+        hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
     )
 
 

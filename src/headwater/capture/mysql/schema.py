@@ -182,10 +182,14 @@ def describe(
     """The columns and the key at the moment of a table map.
 
     With `binlog_row_metadata=FULL` the map says it all but for MariaDB's own types that look like
-    BINARY; those, and everything else on servers that log less, come from `now`, which must match.
+    BINARY, which `now` tells apart. Rows that were logged with less are refused: taking their names
+    from the table as it is now would be a guess.
     """
     if seen.names is None or seen.members is None or not seen.has_key:
-        return _matched(seen, now)
+        raise SchemaUnknown(
+            f"rows of {seen.database}.{seen.table} were logged without the names of their columns",
+            hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
+        )
     special = {column.name: column for column in now.columns} if now is not None else {}
     columns = []
     for place, name in enumerate(seen.names):
@@ -213,21 +217,6 @@ def _decoded(raw: tuple[bytes, ...] | None, charset: str | None) -> tuple[str, .
         return ()
     decode = charsets.decoder(charset or "utf8mb4")
     return tuple(decode(text) for text in raw)
-
-
-def _matched(seen: TableMap, now: Table | None) -> tuple[tuple[Description, ...], tuple[int, ...]]:
-    name = f"{seen.database}.{seen.table}"
-    remedy = "SET GLOBAL binlog_row_metadata = FULL, so that rows carry their columns' names"
-    if now is None:
-        raise SchemaUnknown(f"the columns of {name} at that moment are not known", hint=remedy)
-    found = tuple((shape, null) for shape, null in zip(seen.wires, seen.nullable, strict=True))
-    expected = tuple((column.wire, column.nullable) for column in now.columns)
-    if found != expected:
-        raise SchemaUnknown(
-            f"the rows of {name} were written with other columns than the table has now",
-            hint=remedy,
-        )
-    return now.columns, now.key
 
 
 def charset_names(connection: Connection) -> dict[int, str]:

@@ -98,19 +98,20 @@ class Snapshot:
     ) -> Iterator[Batch]:
         now = self._tables.now[table.name]
         records: list[Record] = []
-        started = table.name == here["snapshot"].get("table")
+        again = {"again": True} if here["snapshot"].get("again") else {}
+        started = bool(again) or table.name == here["snapshot"].get("table")
         if schemas.get(table.name) != table.digest:
             schemas[table.name] = table.digest
             self._tables.latest[table.name] = table
             records.append(self._schema(table))
         chunked = continues(table)
         if started and after is None:
-            # It was begun and cannot be gone on with: readers forget what they have of it.
+            # It was read before, at least in part: readers forget what they have of it.
             rest = f',"ts_ms":{_now_ms()},"transaction":null'
             records.append(self._tables.emptied(table.name, self._source(table.name), rest))
         count = told = 0
         size = 0
-        snapshot: dict[str, Any] = {"pending": left, "table": table.name}
+        snapshot: dict[str, Any] = {"pending": left, "table": table.name, **again}
         for rows, last in self._chunks(table, after if chunked else None, chunked):
             size += self._encode(table, rows, records)
             count += len(rows)
@@ -125,7 +126,7 @@ class Snapshot:
                 )
                 records, size, told = [], 0, count
         self.progress = Progress(table.name, count, count, done + 1, done + len(left))
-        over = {"pending": left[1:]}
+        over = {"pending": left[1:], **again}
         yield Batch({**here, "schemas": dict(schemas), "snapshot": over}, records, count - told)
 
     def _chunks(

@@ -4,7 +4,7 @@ A position:
 
     {"gtid": every transaction up to here is in the log, "within": {"gtid", "events", …}: and so much of
      the one after it, "file", "pos": the same place on the server "server",
-     "schemas": {table: digest}, "snapshot": {"pending", "table", "after"} while the first one goes on}
+     "schemas": {table: digest}, "snapshot": {"pending", "table", "after", "again"} while it goes on}
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from headwater.capture.change import Batch, Lag, Position, Progress
+from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError, Gap, Misconfigured
+from headwater.capture.errors import Gap, Misconfigured
 from headwater.capture.mysql import preflight, schema, stream
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.connection import Address, Connection
@@ -30,6 +30,8 @@ OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
 
 class MariaDBSource:
     """One capture's side towards the database."""
+
+    begins_again = True
 
     def __init__(self, config: CaptureConfig) -> None:
         config.refuse_unknown(OPTIONS)
@@ -66,14 +68,15 @@ class MariaDBSource:
             self._tables = None  # as they are now, not as they were before the view
             tables = self._known_tables()
             server = int(self._database().value("SELECT @@server_id"))
-            if position is None:
+            if position is None or begins_again(position):
+                pending = {"pending": sorted(tables.now)}
                 position = {
                     "server": server,
                     "gtid": str(view.gtid),
                     "file": view.file,
                     "pos": view.pos,
                     "schemas": {},
-                    "snapshot": {"pending": sorted(tables.now)},
+                    "snapshot": pending if position is None else {**pending, "again": True},
                 }
                 yield Batch(position)
             else:
@@ -105,9 +108,9 @@ class MariaDBSource:
         return self._snapshot.progress if self._snapshot is not None else None
 
     def request_snapshot(self, tables: list[str]) -> str:
-        raise CaptureError(
-            "a MariaDB capture cannot read tables again while it streams, not yet",
-            hint="stop it, `headwater capture remove` it, and run it again: it begins with a snapshot",
+        raise Misconfigured(
+            "a MariaDB capture cannot read tables again while it streams",
+            hint=f"stop it, then: headwater capture run {self._config.name} --resnapshot",
         )
 
     def forget(self) -> None:
@@ -188,7 +191,7 @@ class MariaDBSource:
             raise Gap(
                 f"the server's binary log is not the one that was read before: at {position['file']} "
                 f"{position['pos']} it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
-                hint="the server was reset or restored: take the snapshot anew",
+                hint="the server was reset or restored: take the snapshot anew (--resnapshot)",
             )
 
 
