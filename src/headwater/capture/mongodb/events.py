@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headwater import __version__
 from headwater.capture.change import EVERY_PARTITION, Record
 from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Refused
@@ -99,7 +100,7 @@ class Encoder:
         session = None if event is None else event.get("lsid")
         return dumps(
             {
-                "version": "1",
+                "version": __version__,
                 "connector": "mongodb",
                 "name": self.capture,
                 "ts_ms": now_ms if time is None else time.time * 1000,

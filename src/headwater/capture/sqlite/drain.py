@@ -45,7 +45,8 @@ class WentBack(Exception):
 class _Filling:
     """A batch under way."""
 
-    now_ms: int
+    now: str
+    """The envelope's times, as JSON members."""
     records: list[Record] = field(default_factory=list)
     bytes: int = 0
     rows: int = 0
@@ -104,7 +105,7 @@ class Drain:
     def look(self) -> Batch:
         """What is new since the last look, at most about BATCH_BYTES of it; a transaction stays whole
         up to TRANSACTION_BYTES_MAX."""
-        filling = _Filling(time.time_ns() // 1_000_000)
+        filling = _Filling(_now())
         with reading(self._connection):
             if state.schema_version(self._connection) != self.version:
                 raise SchemaMoved
@@ -131,7 +132,7 @@ class Drain:
 
     def truncate_all(self) -> list[Record]:
         """A truncate of each captured table, for a snapshot that is not the first."""
-        rest = f',"ts_ms":{time.time_ns() // 1_000_000},"transaction":null'
+        rest = f'{_now()},"transaction":null'
         records: list[Record] = []
         for sid in state.active_shapes(self._connection):
             encoder = self._encoder(sid)
@@ -191,7 +192,7 @@ class Drain:
         if isinstance(encoder, Router):
             self._route(encoder, event, shape, filling)
             return
-        rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+        rest = f'{filling.now},"transaction":null'
         if self._config.transactions:
             rest = self._order(event, commit, encoder.topic, filling)
         filling.add(list(encoder.records(event, rest, transaction=commit.identity)))
@@ -203,7 +204,7 @@ class Drain:
         commit.orders += 1
         count = commit.counts[topic] = commit.counts.get(topic, 0) + 1
         return (
-            f',"ts_ms":{filling.now_ms},"transaction":{{"id":"{commit.identity}",'
+            f'{filling.now},"transaction":{{"id":"{commit.identity}",'
             f'"total_order":{commit.orders},"data_collection_order":{count}}}'
         )
 
@@ -218,7 +219,7 @@ class Drain:
                 self.place.pending.pop(shape.table, None)
             filling.add([self._schema_record(event)], 0)
         elif isinstance(encoder, ShapeEncoder):
-            rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+            rest = f'{filling.now},"transaction":null'
             filling.add(list(encoder.records(event, rest)))
 
     def _chunk(self, filling: _Filling) -> None:
@@ -233,7 +234,7 @@ class Drain:
         shape, encoder = self._shape(sid), self._encoder(sid)
         at = self._connection.execute("SELECT julianday('now')").fetchone()[0]
         label = "true" if place.first else "incremental"
-        rest = f',"ts_ms":{filling.now_ms},"transaction":null'
+        rest = f'{filling.now},"transaction":null'
         ended = True
         for values in read_chunk(self._connection, shape, pending.key):
             event = Event("r", sid, place.seq, at, None, values)
@@ -305,3 +306,8 @@ def topic_of(capture: str, table: str) -> str:
     """NAME.table; what a topic's name cannot have becomes _."""
     legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in table)
     return f"{capture}.{legal}"
+
+
+def _now() -> str:
+    now = time.time_ns()
+    return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1_000},"ts_ns":{now}'

@@ -15,6 +15,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headwater import __version__
 from headwater.capture.change import Record
 from headwater.capture.envelope import Column, TableEncoder, dumps, quote
 from headwater.capture.sqlite.changes import Event, Values
@@ -27,6 +28,8 @@ _SOURCE_FIELDS = (
     ("connector", "string"),
     ("name", "string"),
     ("ts_ms", "int64"),
+    ("ts_us", "int64"),
+    ("ts_ns", "int64"),
     ("snapshot", "string"),
     ("db", "string"),
     ("table", "string"),
@@ -128,9 +131,11 @@ class ShapeEncoder:
 
     def source(self, event: Event, snapshot: str, transaction: str | None) -> str:
         shown = "null" if transaction is None else f'"{transaction}"'
+        ms = moment_ms(event.at)
         return (
-            f'{{"version":"1","connector":"sqlite","name":{self._name},'
-            f'"ts_ms":{moment_ms(event.at)},"snapshot":"{snapshot}","db":{self._database},'
+            f'{{"version":"{__version__}","connector":"sqlite","name":{self._name},'
+            f'"ts_ms":{ms},"ts_us":{ms}000,"ts_ns":{ms}000000,'
+            f'"snapshot":"{snapshot}","db":{self._database},'
             f'"table":{self._table},"seq":{event.seq},"txId":{shown}}}'
         )
 

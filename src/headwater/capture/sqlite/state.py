@@ -53,7 +53,7 @@ def require_owner(connection: sqlite3.Connection, capture: str) -> None:
     if owner != capture:
         raise Refused(
             f"this database is captured as {owner!r} already",
-            hint=f"use that name, or remove it first: headwater capture remove {owner}",
+            hint="use that name; or take that one out first (docs/capture-sqlite.md, Safety)",
         )
     written = get(connection, "format")
     if written != FORMAT:
