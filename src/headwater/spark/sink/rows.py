@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 from crc32c import crc32c
 from numpy.typing import NDArray
 
@@ -113,7 +113,7 @@ class Rows:
             return _NONE
         column = batch.column(self._columns.partition)
         # A negative number must not pass for "does not say".
-        asked = pa.compute.min(column).as_py()
+        asked = pc.min(column).as_py()
         if asked is not None and asked < 0:
             self._refuse_partition(asked, -1)
         return column.fill_null(-1).to_numpy().astype(np.int32)
