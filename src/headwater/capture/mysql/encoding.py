@@ -21,6 +21,7 @@ Kept = tuple[int, Any, int, int, int, int]
 """An event of a transaction: type, bytes (a query: itself), body's start and end, seconds, position."""
 
 _TABLE_MAP = events.TABLE_MAP
+_EMPTYING = ("TRUNCATE", "DROP", "DROP DATABASE")
 # Beside the values a record has its envelope: about so many bytes.
 ENVELOPE_BYTES = 500
 
@@ -147,6 +148,9 @@ class GroupEncoder:
     def encode_rows(
         self, kind: int, table: CapturedTable, data: bytes, body: int, end: int, position: int
     ) -> None:
+        if table.outbox is not None:
+            self._route(kind, table, data, body, end)
+            return
         first, second = table.source_parts
         ts_ms = self._ts_ms
         head = (
@@ -191,6 +195,20 @@ class GroupEncoder:
         self._rows += row
         self._bytes += 2 * (end - body) + ENVELOPE_BYTES * (len(records) - before_count)
 
+    def _route(self, kind: int, table: CapturedTable, data: bytes, body: int, end: int) -> None:
+        """Rows of the outbox are events of their own; deletes only tidy up."""
+        assert table.outbox is not None
+        images = table.decoder.images(kind, data, body, end)
+        records: list[Record] = []
+        if kind in rows.WRITES:
+            records = table.outbox.inserted(images)
+        elif kind in rows.UPDATES:
+            records = table.outbox.updated(images[1::2])
+        self._tables.event_topics.update(record[0] for record in records)
+        self._records += records
+        self._rows += len(records)
+        self._bytes += 2 * (end - body) + ENVELOPE_BYTES * len(records)
+
     # ── statements ─────────────────────────────────────────────────────────────────────────────
 
     def _statement(self, query: events.Query, position: int) -> None:
@@ -208,7 +226,7 @@ class GroupEncoder:
             if name in self.skipped_tables:
                 continue
             self._record_change(change, name, query.statement, position)
-            if change.kind in ("TRUNCATE", "DROP", "DROP DATABASE"):
+            if change.kind in _EMPTYING and name != self._config.outbox:
                 self._truncate(name, position)
             if change.kind not in ("TRUNCATE", "ALTER"):
                 self._tables.latest.pop(name, None)

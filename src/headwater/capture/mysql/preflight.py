@@ -18,6 +18,7 @@ from headwater.capture.mysql.errors import SchemaUnknown
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.schema import Table
+from headwater.capture.mysql.tables import wanted_tables
 from headwater.capture.mysql.values import Style
 from headwater.capture.source import Finding
 
@@ -139,11 +140,12 @@ def _dump(connection: Connection, address: Address, server_id: int) -> None:
 def _tables(
     connection: Connection, config: CaptureConfig, address: Address, style: Style
 ) -> Iterator[Finding]:
-    now = schema.read(connection, address.database, config.tables, missing_ok=True)
-    missing = sorted(set(config.tables) - set(now))
+    names = wanted_tables(config)
+    now = schema.read(connection, address.database, names, missing_ok=True)
+    missing = sorted(set(names) - set(now))
     ok = bool(now) and not missing
-    names = ", ".join(missing)
-    sentence = f"{len(now)} tables" if ok else f"not found or not readable: {names or 'any table'}"
+    lacking = ", ".join(missing) or "any table"
+    sentence = f"{len(now)} tables" if ok else f"not found or not readable: {lacking}"
     grant = f"GRANT SELECT ON `{address.database}`.* TO the user, or mend `tables`"
     yield Finding("tables", ok, sentence, None if ok else grant)
     for table in now.values():

@@ -21,7 +21,7 @@ from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View, continues
-from headwater.capture.mysql.tables import Tables
+from headwater.capture.mysql.tables import Tables, wanted_tables
 from headwater.capture.mysql.values import DECIMALS, ZERO_DATES, Style
 from headwater.capture.source import Finding
 
@@ -136,7 +136,7 @@ class MariaDBSource:
         if self._tables is None:
             database = self._database()
             now = schema.read(
-                database, self._address.database, self._config.tables, missing_ok=True
+                database, self._address.database, wanted_tables(self._config), missing_ok=True
             )
             self._tables = Tables(
                 self._config,
@@ -148,7 +148,7 @@ class MariaDBSource:
         return self._tables
 
     def _refresh(self) -> None:
-        names = self._config.tables
+        names = wanted_tables(self._config)
         now = schema.read(self._database(), self._address.database, names, missing_ok=True)
         self._known_tables().refresh(now)
 

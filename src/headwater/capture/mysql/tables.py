@@ -17,6 +17,7 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import TableEncoder, dumps, quote
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import schema, table_map, values
+from headwater.capture.mysql.routed import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
 from headwater.capture.mysql.values import Description, Style
@@ -110,6 +111,9 @@ class CapturedTable:
                 f'"table":{quote(name)},"server_id":',
             ),
         )
+        self.outbox: Outbox | None = None
+        if name == config.outbox:
+            self.outbox = Outbox(config.name, name, self.fields)
         shape = [[*column.wire, *_shown(column)] for column in columns]
         self.digest = f"{zlib.crc32(json.dumps([shape, self.key]).encode()):08x}"
 
@@ -160,6 +164,13 @@ def topic_part(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
 
 
+def wanted_tables(config: CaptureConfig) -> tuple[str, ...]:
+    """The tables that are named, the outbox among them; none: all."""
+    if config.tables and config.outbox is not None and config.outbox not in config.tables:
+        return (*config.tables, config.outbox)
+    return config.tables
+
+
 class Tables:
     """Which tables are captured, and how each looks by the latest table map."""
 
@@ -179,6 +190,7 @@ class Tables:
         self._by_map: dict[bytes, CapturedTable | None] = {}
         self.latest: dict[str, CapturedTable] = {}
         self._used: set[str] = set()
+        self.event_topics: set[str] = set()
         self._check_topics()
 
     def _check_topics(self) -> None:
@@ -195,18 +207,20 @@ class Tables:
     def wants(self, database: str, table: str) -> bool:
         if database != self.database:
             return False
-        return not self._config.tables or table in self._config.tables
+        return not self._config.tables or table in wanted_tables(self._config)
 
     def names(self) -> list[str]:
         """Those there are now, and those that there were in what was read."""
-        return sorted({*self.now, *self._used, *self._config.tables})
+        return sorted({*self.now, *self._used, *wanted_tables(self._config)})
 
     def topic(self, name: str) -> str:
         self._used.add(name)
         return f"{self._config.name}.{topic_part(name)}"
 
     def topics(self) -> list[str]:
-        return [self.topic(name) for name in self.names()]
+        """Where records go; an outbox has the topics that its rows have named so far."""
+        outbox = self._config.outbox
+        return [*(self.topic(name) for name in self.names() if name != outbox), *self.event_topics]
 
     def emptied(self, name: str, source: str, rest: str) -> Record:
         """The record of a truncate; the table itself may be gone, and its columns unknown."""
