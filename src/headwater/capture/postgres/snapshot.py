@@ -30,7 +30,7 @@ from headwater.capture.postgres.catalog import Table
 from headwater.capture.postgres.connection import connect, identifier, literal, plain
 from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
 Connection = psycopg.Connection[Any]
 

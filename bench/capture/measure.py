@@ -1,0 +1,125 @@
+"""Wait for rows in a topic, and what that took: time, CPU seconds of the process, peak memory."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass
+
+import psutil
+from confluent_kafka import Consumer
+
+from bench.capture.contestants import Contestant
+
+DEADLINE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    rows: int
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    first_s: float
+    """From the start of the process to the first record that a reader sees."""
+
+    def line(self) -> str:
+        rate, per_cpu = self.rows / self.seconds, self.rows / self.cpu_seconds
+        return (
+            f"{rate:>9,.0f} rows/s {per_cpu:>9,.0f} rows/CPU s {self.peak_mb:>6,.0f} MB "
+            f"first after {self.first_s:4.1f} s"
+        )
+
+
+class Reader:
+    """Reads a topic from where it was, as committed data."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"bench-{topic}-{time.time_ns()}",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "allow.auto.create.topics": True,
+                "topic.metadata.refresh.interval.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+
+    def rows(self, timeout_s: float = 0.05, count: int = 5000) -> list[bytes]:
+        found = self._consumer.consume(count, timeout_s)
+        return [message.value() for message in found if message.error() is None and message.value()]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def follow(
+    process: psutil.Process, reader: Reader, rows: int, contestant: Contestant, known: set[int]
+) -> Figures:
+    """Until so many new rows have come; from the process' start."""
+    begun = process.create_time()
+    # Debezium repeats some after a restart: each row counts once.
+    numbers: set[int] = set()
+    first, peak = 0.0, 0
+    deadline = time.monotonic() + DEADLINE_S
+    while len(numbers) < rows:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            raise RuntimeError(f"{contestant.kind} ended: {contestant.said()}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"{contestant.kind}: {len(numbers)} of {rows} rows; {contestant.said()}"
+            )
+        fresh = [n for n in map(_number, reader.rows()) if n not in known]
+        if fresh and not numbers:
+            first = time.time()
+        numbers.update(fresh)
+        peak = max(peak, process.memory_info().rss)
+    ended = time.time()
+    used = process.cpu_times()
+    known |= numbers
+    return Figures(
+        len(numbers),
+        ended - first,
+        used.user + used.system,
+        peak / 1e6,
+        first - begun,
+    )
+
+
+def latency(
+    contestant: Contestant, reader: Reader, insert: object, count: int
+) -> tuple[float, float]:
+    """p50 and p99 in ms, at 200 commits/s: from before the commit until a reader has the record."""
+    sent: dict[int, float] = {}
+    got: dict[int, float] = {}
+
+    def write() -> None:
+        due = time.monotonic()
+        for n in range(count):
+            due += 0.005
+            time.sleep(max(0.0, due - time.monotonic()))
+            number = 1_000_000_000 + n
+            sent[number] = time.monotonic()
+            insert(number)  # type: ignore[operator]
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    deadline = time.monotonic() + 120
+    while len(got) < count and time.monotonic() < deadline:
+        for value in reader.rows(0.001, 500):
+            got.setdefault(_number(value), time.monotonic())
+    writer.join()
+    times = sorted(1000 * (got[n] - sent[n]) for n in sent if n in got)
+    if len(times) < count:
+        raise RuntimeError(f"{contestant.kind}: {count - len(times)} rows did not come")
+    return statistics.median(times), times[int(len(times) * 0.99)]
+
+
+def _number(value: bytes) -> int:
+    """The row's id; found, not parsed, as the reader shares the cores."""
+    at = value.index(b'"id":', value.index(b'"after"')) + 5
+    return int(value[at : value.index(b",", at)])
