@@ -19,11 +19,12 @@ COMPAT = "tests/compat/"
 TOGETHER = ("tests/security/", "tests/broker/settings/")
 TOGETHER_BELOW = ("tests/spark/", "tests/capture/")
 """Here it is each folder below that shares a Spark session or a database."""
-APART = ("tests/docs/test_snippets.py",)
-"""Every test starts all that it needs, and may take long: each for itself."""
+SNIPPETS = "tests/docs/test_snippets.py"
+"""Every page starts all that it needs: each for itself, but those with Spark one after the other.
+Spark gives its Python processes ten seconds to start, which two of it on two cores can exceed."""
+_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines)")
 LONGEST_FIRST = (
-    "tests/docs/test_snippets.py::test_the_snippets_of_a_page_run_in_order[docs/spark",
-    "tests/docs/test_snippets.py::test_the_snippets_of_a_page_run_in_order[docs/pipelines",
+    "tests/docs/test_snippets.py with Spark",
     "tests/compat/ on kafka",
     "tests/compat/ on headwater",
     "tests/spark/",
@@ -57,8 +58,8 @@ def part_of(nodeid: str) -> str:
     if path.startswith(COMPAT):
         server = _SERVER.search(name)
         return f"{COMPAT} on {server[1]}" if server else path
-    if path in APART:
-        return nodeid
+    if path == SNIPPETS:
+        return f"{SNIPPETS} with Spark" if _WITH_SPARK.search(name) else nodeid
     if path.startswith(TOGETHER_BELOW):
         return "/".join(path.split("/")[:3])
     return next((folder for folder in TOGETHER if path.startswith(folder)), path)
