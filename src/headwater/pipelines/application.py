@@ -72,6 +72,7 @@ def run(order: Order, say: Callable[[str], None]) -> int:
             log=log,
             say=say,
             once=order.once,
+            alive=lambda: not _spark_is_gone(order.remote),
         )
         queries = prepare(views, around, known)
         with stop_signals() as stopped:

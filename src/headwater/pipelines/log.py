@@ -102,22 +102,24 @@ class Log:
     def oldest_unread_ms(self, position: Mapping[Partition, int]) -> int | None:
         """The timestamp of the oldest record at or after the position; None if none came in time."""
         waiting, stamps = {**position}, []
-        for record in self._read(position, 1):
-            place: Any = (record.topic(), record.partition())
-            if waiting.pop(place, None) is not None:
-                stamps.append(record.timestamp()[1])
-            if not waiting:
-                break
+        with _plain():
+            for record in self._read(position, 1):
+                place: Any = (record.topic(), record.partition())
+                if waiting.pop(place, None) is not None:
+                    stamps.append(record.timestamp()[1])
+                if not waiting:
+                    break
         return min(stamps, default=None)
 
     def count(self, begin: Mapping[Partition, int]) -> tuple[int, dict[Partition, int]]:
         """Records at or after `begin`, and where to go on: offsets alone also count markers."""
         more = {place for place, end in self.ends(begin).items() if end > begin[place]}
         counted, reached = 0, dict(begin)
-        for record in self._read({place: begin[place] for place in more}, 1000):
-            place: Any = (record.topic(), record.partition())
-            counted += 1
-            reached[place] = int(record.offset() or 0) + 1
+        with _plain():
+            for record in self._read({place: begin[place] for place in more}, 1000):
+                place: Any = (record.topic(), record.partition())
+                counted += 1
+                reached[place] = int(record.offset() or 0) + 1
         return counted, reached
 
     def _read(self, begin: Mapping[Partition, int], at_once: int) -> Iterator[Message]:

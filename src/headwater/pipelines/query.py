@@ -53,6 +53,8 @@ class Surroundings:
     log: Log
     say: Callable[[str], None]
     once: bool = False
+    alive: Callable[[], bool] = lambda: True
+    """Whether Spark itself is there."""
 
 
 class Query:
@@ -71,13 +73,26 @@ class Query:
         self._due = 0.0
         self._started = 0.0
         self._batches_before = 0
+        self._blind = False
 
     def step(self) -> None:
         """Do what is due now; called several times a second."""
         if self.state is State.WAITING and time.monotonic() >= self._due:
             self._start()
         elif self.state is State.RUNNING:
-            self._look()
+            try:
+                self._look()
+                self._blind = False
+            except Exception as error:
+                if not self._around.alive():
+                    raise
+                self._unseen(error)
+
+    def _unseen(self, error: Exception) -> None:
+        """Spark did not answer, this time: no reason to stop the query, or the others."""
+        if not self._blind:
+            self._around.say(f"{self.view.name}: cannot be watched: {brief(error)}")
+        self._blind = True
 
     def stop(self) -> None:
         """Let the batch at hand end, then stop, and tell how far it came."""
@@ -154,6 +169,8 @@ class Query:
             self._failed("somebody stopped the query")
 
     def _failed(self, error: BaseException | str, ran_s: float = 0.0, batches: int = 0) -> None:
+        if isinstance(error, BaseException) and not self._around.alive():
+            raise error  # no query can be started again
         if (refusal := self._mistake(str(error))) is not None:
             self._refuse(refusal)
             return

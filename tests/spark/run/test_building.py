@@ -85,7 +85,7 @@ def test_a_query_that_spark_cannot_run_as_a_stream_is_refused_once(desk: Desk, t
     desk.begin(declared(counts, name=topic, key="id", mode="append"))
     desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal")
     assert "cannot run as a stream: " in desk.said[-1]
-    assert "Append output mode" in desk.said[-1]
+    assert "for streaming aggregations without watermark" in desk.said[-1]
 
 
 def test_a_notebook_needs_no_runner(desk: Desk, topic: str, monkeypatch: pytest.MonkeyPatch):
