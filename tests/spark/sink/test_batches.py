@@ -19,7 +19,7 @@ from headwater.spark.sink import listing, transaction
 from headwater.spark.sink.decisions import PLACE, Decision, Decisions
 from headwater.spark.sink.errors import BatchRefused, PartLost
 from headwater.spark.sink.producing import Producing
-from headwater.spark.sink.rows import Unsent
+from headwater.spark.sink.unsent import Unsent
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
 from tests.spark.sink.acting import Died, Run

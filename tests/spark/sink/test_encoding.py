@@ -18,7 +18,8 @@ from headwater.spark.sink import hashing
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import BadRow
 from headwater.spark.sink.placing import STICKY_BYTES
-from headwater.spark.sink.rows import Rows, finish
+from headwater.spark.sink.rows import Rows
+from headwater.spark.sink.unsent import finish
 
 COLUMNS = Columns(value=1, key=0, headers=2, topic=3, partition=4)
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

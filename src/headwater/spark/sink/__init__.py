@@ -1,7 +1,7 @@
 """Stage: rows of a DataFrame to records of a topic, exactly once. `spark.datasource` calls these two.
 
 columns, settings   what is asked for, checked on the driver
-rows                Arrow to record batches (buffers, placing, encoding, hashing, memory)
+rows                Arrow to record batches (buffers, placing, encoding, hashing, memory, unsent)
 part                a task's rows in one open transaction (producing, transaction)
 decisions           the driver's word that a batch counts; read again after a crash (committed)
 ending              commits what is decided

@@ -36,8 +36,8 @@ from headwater.spark.sink.committed import read
 from headwater.spark.sink.errors import BatchRefused
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.producing import Producing
-from headwater.spark.sink.rows import Unsent
 from headwater.spark.sink.transaction import Identity
+from headwater.spark.sink.unsent import Unsent
 
 TOPIC = "_headwater_sink"
 PLACE = (TOPIC, 0)

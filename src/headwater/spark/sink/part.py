@@ -22,7 +22,6 @@ from headwater.spark.sink import transaction
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.producing import Producing
-from headwater.spark.sink.rows import Rows
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.transaction import Identity
 
@@ -53,6 +52,8 @@ def write(
     arrow: Iterable[Any],
 ) -> Part:
     """Send all rows and wait until they are stored; the transaction stays open."""
+    from headwater.spark.sink.rows import Rows  # numba: for workers only, the driver waits for it
+
     rows: Rows | None = None
     producing: Producing | None = None
     identity: Identity | None = None

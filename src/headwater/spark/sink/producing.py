@@ -23,8 +23,8 @@ from headwater.spark.connect import Cluster, Metadata, TopicPartition, TryAgain
 from headwater.spark.connection import Disconnected
 from headwater.spark.errors import KafkaError, UnknownTopic
 from headwater.spark.sink.errors import PartLost
-from headwater.spark.sink.rows import Unsent, finish
 from headwater.spark.sink.transaction import PRODUCE_VERSION, Identity, add_partitions
+from headwater.spark.sink.unsent import Unsent, finish
 
 WINDOW = 4
 _USE = "produce"

@@ -7,38 +7,22 @@ remember between batches which partition they stick to.
 from __future__ import annotations
 
 import random
-import struct
-import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from crc32c import crc32c
 from numpy.typing import NDArray
 
-from headwater.record import batch as batches
-from headwater.record import codecs
 from headwater.spark.sink import buffers, encoding, placing
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import BadRow
+from headwater.spark.sink.unsent import Unsent
 
 PartitionsOf = Callable[[str], int]
 """How many partitions a topic has; raises if there is no such topic."""
 
-_TRANSACTIONAL = 0x10
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_CHECKED = struct.Struct(">hiqqqhii")
 _NONE: NDArray[np.int32] = np.zeros(0, np.int32)
-
-
-class Unsent(NamedTuple):
-    """Records for one partition; `buffer` has the room for the header before them."""
-
-    topic: str
-    partition: int
-    size: int
-    buffer: memoryview
 
 
 class Rows:
@@ -134,20 +118,3 @@ class Rows:
             return buffers.headers(batch.column(self._columns.headers))
         except ValueError as error:
             raise BadRow(f"A row cannot be written: {error}.") from None
-
-
-def finish(
-    unsent: Unsent, codec: int, producer_id: int, producer_epoch: int, sequence: int
-) -> memoryview:
-    """The record batch, ready to be sent: header filled in, compressed where asked for."""
-    now = int(time.time() * 1000)
-    fields = (codec | _TRANSACTIONAL, unsent.size - 1, now, now, producer_id, producer_epoch)
-    checked = (*fields, sequence, unsent.size)
-    records = unsent.buffer[batches.HEADER_BYTES :]
-    if codec != codecs.NONE:
-        header = batches.BatchHeader(0, 0, -1, 2, 0, *checked)
-        return memoryview(batches.pack(header, codecs.compress(codec, records)))
-    crc = crc32c(records, crc32c(_CHECKED.pack(*checked)))
-    length = len(unsent.buffer) - batches.LOG_OVERHEAD
-    _HEADER.pack_into(unsent.buffer, 0, 0, length, -1, 2, crc, *checked)
-    return unsent.buffer
