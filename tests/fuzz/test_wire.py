@@ -21,7 +21,7 @@ from tests.fuzz.attack import Attack
 from tests.fuzz.trial import known_requests, tracebacks, under_attack
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-COUNT = 1_500_000 if SOAK else 40_000
+COUNT = 1_500_000 if SOAK else 100_000
 COUNT_SECURED = 300_000 if SOAK else 3000
 SETTINGS = ("group.min.session.timeout.ms=1", "log.segment.delete.delay.ms=0")
 USER, PASSWORD = "fuzz", "a-Secret-in-a-file"
