@@ -66,6 +66,7 @@ def pruned(app: sqlite3.Connection) -> int:
         return 0  # not installed yet
 
 
+@pytest.mark.timeout(500)  # many processes start and end, on a machine that others use too
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_change_is_in_the_log_once_whatever_is_killed(tmp_path: Path, seed: int) -> None:
     path, draw = tmp_path / "a.db", random.Random(seed)

@@ -18,7 +18,7 @@ SEEDS = range(200) if os.environ.get("HEADWATER_SOAK") == "1" else range(8)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_reader_ends_with_the_tables_whatever_happened(tmp_path: Path, seed: int) -> None:
-    app = prepare(tmp_path / "a.db")
+    app = prepare(tmp_path / "a.db", mode=("WAL", "WAL", "DELETE")[seed % 3])
     workload, draw = Workload(app, seed, ddl=0.05), random.Random(seed)
     log = Log(tmp_path / "a.db")
     for _ in range(20):

@@ -11,6 +11,7 @@ import pytest
 
 from headwater.capture.change import in_snapshot
 from headwater.capture.errors import Refused
+from headwater.capture.sqlite.place import Pending
 from tests.capture.sqlite.drained import Log, database, ordered, table
 
 KINDS = [
@@ -62,6 +63,21 @@ def test_changes_while_the_snapshot_is_read_are_told_once(tmp_path: Path, create
         meddle(app, draw)
     assert len(log.batches) > 5, "several chunks"
     assert ordered(log.drain().fold().values()) == table(app)
+
+
+def test_without_leaving_out_rows_to_come_a_reader_would_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The canary: if changes of rows that no chunk has brought yet are told, strict readers fail."""
+    monkeypatch.setattr(Pending, "covers", lambda _self, _shape, _values: True)
+    app = database(tmp_path / "a.db", KINDS[0])
+    insert(app, range(1, 250))
+    log, draw = Log(tmp_path / "a.db"), random.Random("canary")
+    while log.position is None or in_snapshot(log.position):
+        log.drain(batches_max=1)
+        meddle(app, draw)
+    with pytest.raises((AssertionError, KeyError)):
+        log.drain().fold()
 
 
 def test_a_requested_snapshot_reads_the_table_again_beside_the_changes(tmp_path: Path) -> None:

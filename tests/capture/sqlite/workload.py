@@ -114,10 +114,10 @@ class Workload:
             execute(f"CREATE INDEX {new} ON orders (version)")
 
 
-def prepare(path: Path) -> sqlite3.Connection:
+def prepare(path: Path, mode: str = "WAL") -> sqlite3.Connection:
     """The application's connection, with its tables."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=60)
-    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA journal_mode={mode}")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
     for statement in CREATE:

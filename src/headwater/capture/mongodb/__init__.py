@@ -7,12 +7,23 @@ has met a server, and which one, is in docs/capture-mongodb.md.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headwater.capture.config import CaptureConfig
-from headwater.capture.mongodb.source import MongoSource
+from headwater.capture.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from headwater.capture.mongodb.source import MongoSource
 
 
 def open_source(config: CaptureConfig) -> MongoSource:
     """The source for `from = "mongodb://host/database"`."""
-    from headwater.capture.mongodb.driver import PymongoDriver
+    try:
+        from headwater.capture.mongodb.driver import PymongoDriver
+        from headwater.capture.mongodb.source import MongoSource
+    except ImportError as error:
+        raise Misconfigured(
+            f"MongoDB needs pymongo: {error}", hint="pip install 'headwater[mongodb]'"
+        ) from error
 
     return MongoSource(config, PymongoDriver(config.url, config.tables))

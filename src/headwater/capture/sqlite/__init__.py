@@ -5,7 +5,8 @@
 
 Opened by `headwater.capture.source`. The order of reading: `connection`, `shape` (what a table is),
 `triggers` (its SQL), `reconcile` (triggers follow the tables), `changes` (rows of the change table to
-events), `encode` (events to records), `drain` (looks, batches, snapshot), `source` (the contract).
+events), `encode` and `tables` (events to records), `commits` (transactions told apart), `place` (the
+position), `drain` (looks, batches, snapshot), `source` (the contract).
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ from headwater.capture.sqlite.changes import Event, Resolver
 from headwater.capture.sqlite.chunk import read_chunk
 from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import reading
-from headwater.capture.sqlite.encode import ShapeEncoder, moment_ms, schema_record
+from headwater.capture.sqlite.encode import ShapeEncoder, moment_ms
 from headwater.capture.sqlite.place import Commit, Pending, Place
 from headwater.capture.sqlite.shape import Shape
+from headwater.capture.sqlite.tables import Tables
 from headwater.capture.sqlite.triggers import CHANGES
 
 FETCH_ROWS = 64
@@ -66,13 +67,10 @@ class Drain:
     ) -> None:
         self._connection = connection
         self._config = config
-        self._database = path.stem
-        self._shapes: dict[int, Shape] = {}
-        self._encoders: dict[int, ShapeEncoder | Router] = {}
-        self._resolver = Resolver(self._shape)
+        self.tables = Tables(connection, config, path.stem)
+        self._resolver = Resolver(self.tables.shape)
         self._commits = commits
         self._root_page = 0
-        self.topics: set[str] = set()
         self.version = 0
         self.verified = 0
         self.chunk_rows = 0
@@ -98,8 +96,7 @@ class Drain:
 
     def forget_shapes(self) -> None:
         """After a reconcile."""
-        self._shapes.clear()
-        self._encoders.clear()
+        self.tables.forget()
         self._root_page = 0
 
     def look(self) -> Batch:
@@ -125,9 +122,9 @@ class Drain:
         records = []
         moment = Event("s", 0, self.place.seq, self.place.at, None, None)
         for sid, shape in state.active_shapes(self._connection).items():
-            self._encoder(sid)
+            self.tables.encoder(sid)
             event = moment._replace(sid=sid, after=("CREATE", shape.sql, "{}"))
-            records.append(self._schema_record(event))
+            records.append(self.tables.schema_record(event))
         return records
 
     def truncate_all(self) -> list[Record]:
@@ -135,7 +132,7 @@ class Drain:
         rest = f'{_now()},"transaction":null'
         records: list[Record] = []
         for sid in state.active_shapes(self._connection):
-            encoder = self._encoder(sid)
+            encoder = self.tables.encoder(sid)
             if isinstance(encoder, ShapeEncoder):
                 event = Event("t", sid, self.place.seq, self.place.at, None, None)
                 records += encoder.records(event, rest)
@@ -181,14 +178,14 @@ class Drain:
         if event.op in ("s", "b", "t"):
             self._note(event, filling)
             return
-        shape = self._shape(event.sid)
+        shape = self.tables.shape(event.sid)
         pending = self.place.pending.get(shape.table)
         if pending is not None:
             narrowed = pending.narrowed(event, shape)
             if narrowed is None:
                 return
             event = narrowed
-        encoder = self._encoder(event.sid)
+        encoder = self.tables.encoder(event.sid)
         if isinstance(encoder, Router):
             self._route(encoder, event, shape, filling)
             return
@@ -210,14 +207,14 @@ class Drain:
 
     def _note(self, event: Event, filling: _Filling) -> None:
         """What reconcile left among the changes."""
-        shape, encoder = self._shape(event.sid), self._encoder(event.sid)
+        shape, encoder = self.tables.shape(event.sid), self.tables.encoder(event.sid)
         assert event.after is not None
         if event.op == "b":
             self.place.pending[shape.table] = Pending(fresh=bool(event.after[0]))
         elif event.op == "s":
             if event.after[0] in ("DROP", "LEAVE"):
                 self.place.pending.pop(shape.table, None)
-            filling.add([self._schema_record(event)], 0)
+            filling.add([self.tables.schema_record(event)], 0)
         elif isinstance(encoder, ShapeEncoder):
             rest = f'{filling.now},"transaction":null'
             filling.add(list(encoder.records(event, rest)))
@@ -231,7 +228,7 @@ class Drain:
         if sid is None:  # its end is among the changes to come
             del place.pending[table]
             return
-        shape, encoder = self._shape(sid), self._encoder(sid)
+        shape, encoder = self.tables.shape(sid), self.tables.encoder(sid)
         at = self._connection.execute("SELECT julianday('now')").fetchone()[0]
         label = "true" if place.first else "incremental"
         rest = f'{filling.now},"transaction":null'
@@ -255,57 +252,13 @@ class Drain:
             return
         route = router.updated if event.op == "u" else router.inserted
         record = route(event.after[shape.shown])
-        self.topics.add(record[0])
+        self.tables.topics.add(record[0])
         filling.add([record])
 
     def _boundary(
         self, status: str, identity: str, ts_ms: int, counts: dict[str, int] | None = None
     ) -> Record:
         return transaction_record(self._config.transaction_topic, status, identity, ts_ms, counts)
-
-    def _schema_record(self, event: Event) -> Record:
-        return schema_record(
-            self._config.schema_topic,
-            self._config.name,
-            self._database,
-            event,
-            self._shape(event.sid),
-        )
-
-    def _shape(self, sid: int) -> Shape:
-        shape = self._shapes.get(sid)
-        if shape is None:
-            shape = self._shapes[sid] = state.shape_of(self._connection, sid)
-        return shape
-
-    def _encoder(self, sid: int) -> ShapeEncoder | Router:
-        encoder = self._encoders.get(sid)
-        if encoder is None:
-            encoder = self._encoders[sid] = self._make_encoder(self._shape(sid))
-        return encoder
-
-    def _make_encoder(self, shape: Shape) -> ShapeEncoder | Router:
-        config = self._config
-        if config.outbox is not None and shape.table.lower() == config.outbox.lower():
-            router = Router(config.name, shape.table, shape.names[shape.shown])
-            self.topics.add(router.dead_letters)
-            return router
-        topic = topic_of(config.name, shape.table)
-        self.topics.add(topic)
-        return ShapeEncoder(
-            shape,
-            config.name,
-            topic,
-            self._database,
-            schema=config.schema,
-            tombstones=config.tombstones,
-        )
-
-
-def topic_of(capture: str, table: str) -> str:
-    """NAME.table; what a topic's name cannot have becomes _."""
-    legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in table)
-    return f"{capture}.{legal}"
 
 
 def _now() -> str:

@@ -13,8 +13,8 @@ from headwater.capture.outbox import Router
 from headwater.capture.source import Finding
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.connection import quoted
-from headwater.capture.sqlite.drain import topic_of
 from headwater.capture.sqlite.shape import Shape, is_wanted, read_shape, user_tables
+from headwater.capture.sqlite.tables import topic_of
 from headwater.capture.sqlite.triggers import CHANGES, WIDTH_MAX
 from headwater.errors import HeadwaterError
 

@@ -124,7 +124,7 @@ class SqliteSource:
         )
 
     def topics(self) -> list[str]:
-        found = {self._config.schema_topic, *self._drain.topics}
+        found = {self._config.schema_topic, *self._drain.tables.topics}
         if self._config.transactions:
             found.add(self._config.transaction_topic)
         return sorted(found)

@@ -1,0 +1,75 @@
+"""The shapes that rows were written with, each with its encoder; asked by `drain` for every event."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from headwater.capture.change import Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.outbox import Router
+from headwater.capture.sqlite import state
+from headwater.capture.sqlite.changes import Event
+from headwater.capture.sqlite.encode import ShapeEncoder, schema_record
+from headwater.capture.sqlite.shape import Shape
+
+
+class Tables:
+    """By the number of the shape (`sid`); read from the database when first asked for."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, config: CaptureConfig, database: str
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._database = database
+        self._shapes: dict[int, Shape] = {}
+        self._encoders: dict[int, ShapeEncoder | Router] = {}
+        self.topics: set[str] = set()
+
+    def forget(self) -> None:
+        """After a reconcile: a shape may have other triggers now."""
+        self._shapes.clear()
+        self._encoders.clear()
+
+    def shape(self, sid: int) -> Shape:
+        shape = self._shapes.get(sid)
+        if shape is None:
+            shape = self._shapes[sid] = state.shape_of(self._connection, sid)
+        return shape
+
+    def encoder(self, sid: int) -> ShapeEncoder | Router:
+        """What makes records of its rows; a router, if it is the outbox."""
+        encoder = self._encoders.get(sid)
+        if encoder is None:
+            encoder = self._encoders[sid] = self._make_encoder(self.shape(sid))
+        return encoder
+
+    def schema_record(self, event: Event) -> Record:
+        """For the schema topic: the shape that holds from this event on."""
+        config = self._config
+        return schema_record(
+            config.schema_topic, config.name, self._database, event, self.shape(event.sid)
+        )
+
+    def _make_encoder(self, shape: Shape) -> ShapeEncoder | Router:
+        config = self._config
+        if config.outbox is not None and shape.table.lower() == config.outbox.lower():
+            router = Router(config.name, shape.table, shape.names[shape.shown])
+            self.topics.add(router.dead_letters)
+            return router
+        topic = topic_of(config.name, shape.table)
+        self.topics.add(topic)
+        return ShapeEncoder(
+            shape,
+            config.name,
+            topic,
+            self._database,
+            schema=config.schema,
+            tombstones=config.tombstones,
+        )
+
+
+def topic_of(capture: str, table: str) -> str:
+    """NAME.table; what a topic's name cannot have becomes _."""
+    legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in table)
+    return f"{capture}.{legal}"
