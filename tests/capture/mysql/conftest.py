@@ -1,4 +1,4 @@
-"""One MariaDB and one broker for all tests of this folder; a database and topics for each."""
+"""One MariaDB for the tests of this folder, with a database for each; another for the rough ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater import testing
-from headwater.broker.broker import Broker
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.server import MariaDB, remove_template, require_server
 
@@ -29,18 +27,25 @@ def server(installed: None) -> Iterator[MariaDB]:
     running.close()
 
 
-@pytest.fixture
-def own_server(installed: None) -> Iterator[MariaDB]:
-    """A server that the test may kill, reset or set up as it likes."""
+@pytest.fixture(scope="module")
+def rough_server(installed: None) -> Iterator[MariaDB]:
     running = MariaDB()
     yield running
     running.close()
 
 
-@pytest.fixture(scope="session")
-def log() -> Iterator[Broker]:
-    with testing.broker(settings={"num.partitions": "3"}) as running:
-        yield running
+@pytest.fixture
+def own_server(rough_server: MariaDB) -> Iterator[MariaDB]:
+    """A server that the test may kill, reset or set up as it likes; for the next one it is as new."""
+    yield rough_server
+    if rough_server.options or rough_server.process is None:
+        rough_server.stop()
+        rough_server.options = []
+        rough_server.start()
+    rough_server.execute(
+        "SET GLOBAL binlog_format = ROW, GLOBAL binlog_row_image = FULL",
+        "SET GLOBAL binlog_row_metadata = FULL, GLOBAL binlog_expire_logs_seconds = 0",
+    )
 
 
 @pytest.fixture

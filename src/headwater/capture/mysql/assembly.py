@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -23,8 +22,9 @@ from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Gap
 from headwater.capture.mysql import ddl, events, rows
-from headwater.capture.mysql.encoding import GroupEncoder, Kept
+from headwater.capture.mysql.encoding import GroupEncoder
 from headwater.capture.mysql.errors import BinlogUnreadable
+from headwater.capture.mysql.group import Group
 from headwater.capture.mysql.gtid import Gtid, GtidPosition
 from headwater.capture.mysql.replication import Frame
 from headwater.capture.mysql.tables import Tables
@@ -35,24 +35,6 @@ _NUMBER = Struct("<I").unpack_from
 _HEADER_BYTES, _GTID, _XID = events.HEADER_BYTES, events.GTID, events.XID
 _TABLE_MAP = events.TABLE_MAP
 _UNUSUAL = events.GTID_STANDALONE | events.GTID_PREPARED_XA | events.GTID_COMPLETED_XA
-_SAVEPOINT = re.compile(r"SAVEPOINT\s+(\S+)", re.IGNORECASE)
-_ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)", re.IGNORECASE)
-
-
-class Group:
-    """The transaction that is being read."""
-
-    __slots__ = ("gtid", "flags", "kept", "kept_bytes", "savepoints", "encoder", "file")
-
-    def __init__(self, gtid: Gtid, flags: int, file: str) -> None:
-        self.gtid = gtid
-        self.flags = flags
-        self.file = file
-        self.kept: list[Kept] = []
-        self.kept_bytes = 0
-        self.savepoints: dict[str, int] = {}
-        self.encoder: GroupEncoder | None = None
-        """There once a large transaction has begun to be encoded."""
 
 
 class Assembly:
@@ -271,11 +253,11 @@ class Assembly:
             return
         if word in ("COMMIT", "ROLLBACK"):
             if word == "ROLLBACK":
-                self._roll_back(group, 0)
+                group.roll_back(0, self._tables)
             self._end(seconds, next_position)
             return
         if word.startswith(("SAVEPOINT", "ROLLBACK", "RELEASE")):
-            self._savepoint(group, statement)
+            group.savepoint(statement, self._tables)
             return
         if ddl.changes_data(statement):
             self._check_statement(query)
@@ -284,35 +266,6 @@ class Assembly:
             self._end(seconds, next_position)
 
     # ── transactions ───────────────────────────────────────────────────────────────────────────
-
-    def _savepoint(self, group: Group, statement: str) -> None:
-        to = _ROLLBACK_TO.match(statement)
-        made = _SAVEPOINT.match(statement)
-        if to is not None:
-            self._roll_back(group, group.savepoints.get(to[1], 0))
-        elif made is not None:
-            group.savepoints[made[1]] = len(group.kept)
-
-    def _roll_back(self, group: Group, place: int) -> None:
-        """The server logs what it rolled back only where tables that cannot roll back were changed too."""
-        if group.encoder is not None:
-            raise CaptureError(
-                f"transaction {group.gtid} was rolled back in part after changing a table that "
-                "cannot roll back, and is too large to be held until its end",
-                hint="convert such tables (ALTER TABLE … ENGINE = InnoDB), "
-                "then take the snapshot anew (--resnapshot)",
-            )
-        stays = []
-        transactional: dict[bytes, bool] = {}
-        for kept in group.kept[place:]:
-            kind, data, body, end, _, _ = kept
-            if kind == events.TABLE_MAP:
-                table = self._tables.by_map(data[body + 8 : end])
-                transactional[data[body : body + 6]] = table is None or table.transactional
-            elif kind in rows.ALL and transactional.get(data[body : body + 6], True):
-                continue
-            stays.append(kept)
-        group.kept[place:] = stays
 
     def _encoder(self, group: Group, seconds: int) -> GroupEncoder:
         encoder = self._spare

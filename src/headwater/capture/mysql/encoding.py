@@ -47,7 +47,9 @@ class GroupEncoder:
         self._gtid = f"{domain}-{self._server}-{sequence}"
         self._file = file
         self._ts_ms = seconds * 1000
-        self._now_ms = time.time_ns() // 1_000_000
+        now = time.time_ns()
+        self._now_ms = now // 1_000_000
+        self._now = f',"ts_ms":{self._now_ms},"ts_us":{now // 1000},"ts_ns":{now}'
         self._maps: dict[bytes, CapturedTable | None] = {}
         self._counts: dict[str, int] = {}
         self._order = self._events = self._skip = 0
@@ -139,10 +141,10 @@ class GroupEncoder:
         """What follows the source block, around the event's two numbers; and that table's last one."""
         count = self._counts.get(name, 0)
         if not self._has_transactions:
-            return f',"ts_ms":{self._now_ms},"transaction":null', "", count
+            return f'{self._now},"transaction":null', "", count
         if not self._order:
             self._bound("BEGIN", "null", "null")
-        start = f',"ts_ms":{self._now_ms},"transaction":{{"id":"{self._gtid}","total_order":'
+        start = f'{self._now},"transaction":{{"id":"{self._gtid}","total_order":'
         return start, ',"data_collection_order":', count
 
     def encode_rows(

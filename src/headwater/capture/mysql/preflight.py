@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, Refused
 from headwater.capture.mysql import schema, values
+from headwater.capture.mysql.columns import Style
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.errors import SchemaUnknown
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.schema import Table
 from headwater.capture.mysql.tables import wanted_tables
-from headwater.capture.mysql.values import Style
 from headwater.capture.source import Finding
 
 OLDEST = (10, 5)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.capture.change import Record
-from headwater.capture.mysql.values import Field
+from headwater.capture.mysql.columns import Field
 from headwater.capture.outbox import Router
 
 

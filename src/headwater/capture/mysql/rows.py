@@ -25,9 +25,9 @@ from typing import Any
 
 from headwater.capture.envelope import UNAVAILABLE
 from headwater.capture.mysql import events
+from headwater.capture.mysql.columns import Field
 from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.events import packed_integer
-from headwater.capture.mysql.values import Field
 
 Image = tuple[Any, ...]
 ReadImages = Callable[[bytes, int, int, "list[Image]"], None]

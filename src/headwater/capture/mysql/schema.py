@@ -14,10 +14,10 @@ from typing import Any
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import charsets
 from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.columns import Description
 from headwater.capture.mysql.connection import Connection
 from headwater.capture.mysql.errors import SchemaUnknown
 from headwater.capture.mysql.table_map import TableMap, Wire
-from headwater.capture.mysql.values import Description
 
 SPECIAL = ("uuid", "inet4", "inet6")
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)

@@ -20,11 +20,11 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Refused
 from headwater.capture.mysql import charsets
 from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.columns import Description
 from headwater.capture.mysql.connection import Address, Connection, Packet, text_values
 from headwater.capture.mysql.encoding import ENVELOPE_BYTES
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
-from headwater.capture.mysql.values import Description
 
 CHUNK_ROWS = 20_000
 _ORDERED = {
@@ -107,7 +107,7 @@ class Snapshot:
         chunked = continues(table)
         if started and after is None and table.outbox is None:
             # It was read before, at least in part: readers forget what they have of it.
-            rest = f',"ts_ms":{_now_ms()},"transaction":null'
+            rest = _rest()
             records.append(self._tables.emptied(table.name, self._source(table.name), rest))
         count = told = 0
         size = 0
@@ -158,7 +158,7 @@ class Snapshot:
 
     def _encode(self, table: CapturedTable, rows: Sequence[Packet], records: list[Record]) -> int:
         source = self._source(table.name)
-        rest = f',"ts_ms":{_now_ms()},"transaction":null'
+        rest = _rest()
         created = table.encoder.created
         converters = [field.from_text for field in table.fields]
         size = 0
@@ -236,6 +236,12 @@ def _parameter(column: Description, value: str) -> Any:
 def _quoted(name: str) -> str:
     # Statements go through the driver's own formatting, where a percent sign stands for itself doubled.
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def _rest() -> str:
+    """What follows the source block of a row that no transaction brought."""
+    now = time.time_ns()
+    return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now},"transaction":null'
 
 
 def _now_ms() -> int:

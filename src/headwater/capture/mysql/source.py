@@ -17,12 +17,12 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Misconfigured
 from headwater.capture.mysql import preflight, schema, stream
 from headwater.capture.mysql.assembly import Assembly
+from headwater.capture.mysql.columns import DECIMALS, ZERO_DATES, Style
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View, continues
 from headwater.capture.mysql.tables import Tables, wanted_tables
-from headwater.capture.mysql.values import DECIMALS, ZERO_DATES, Style
 from headwater.capture.source import Finding
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}

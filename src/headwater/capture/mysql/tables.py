@@ -17,10 +17,10 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import TableEncoder, dumps, quote
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import schema, table_map, values
+from headwater.capture.mysql.columns import Description, Style
 from headwater.capture.mysql.routed import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
-from headwater.capture.mysql.values import Description, Style
 
 REMEMBERED_MAX = 1000
 

@@ -7,61 +7,13 @@ a real server says so for every type.
 
 from __future__ import annotations
 
-import base64
-import ipaddress
-import uuid
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from headwater.capture.envelope import Column, quote
-from headwater.capture.mysql import charsets, numbers, temporal
+from headwater.capture.envelope import quote
+from headwater.capture.mysql import numbers, temporal, texts
 from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.columns import Convert, Description, Field, Style, shown
 from headwater.capture.mysql.errors import BinlogUnreadable, SchemaUnknown
-from headwater.capture.mysql.table_map import Wire
-
-Fragment = Any  # text, or a number that formats as JSON does
-Convert = Callable[[Any], Fragment]
-
-ZERO_DATES = ("text", "debezium")
-DECIMALS = ("string", "precise", "double")
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How values are shown where there is a choice."""
-
-    decimals: str = "string"
-    zero_dates: str = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """A column at one moment; from a table map, or from the information schema."""
-
-    name: str
-    wire: Wire
-    nullable: bool
-    unsigned: bool = False
-    charset: str | None = None
-    members: tuple[str, ...] = ()
-    special: str = ""
-    """uuid, inet4, inet6: what the log has as plain bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A column ready to be read. Fixed size: `code` for struct; else `length_bytes` before the value."""
-
-    column: Column
-    code: str = ""
-    length_bytes: int = 0
-    convert: Convert | None = None
-    """None: the number itself is the fragment."""
-    from_text: Convert = bytes.decode
-    select: str = "{}"
-    """The expression whose text `from_text` understands; {} is the column's quoted name."""
 
 
 def field(column: Description, style: Style) -> Field:
@@ -83,14 +35,6 @@ _REMEDIES = dict.fromkeys(
 )
 
 
-def _column(column: Description, kind: str, name: str | None = None, **more: Any) -> Column:
-    connect: list[tuple[str, Any]] = [("type", kind)]
-    if name is not None:
-        connect += [("name", name), ("version", 1)]
-    connect += more.items()
-    return Column(column.name, tuple(connect), column.nullable)
-
-
 _INTEGERS = {  # wire type → struct codes signed and unsigned, Connect types
     wire.TINY: ("b", "B", "int16", "int16"),
     wire.SHORT: ("h", "H", "int16", "int32"),
@@ -107,7 +51,7 @@ def _integer(column: Description, _style: Style) -> Field:
         is_signed = not column.unsigned
         convert = lambda raw: int.from_bytes(raw, "little", signed=is_signed)  # noqa: E731
     return Field(
-        _column(column, unsigned_kind if column.unsigned else kind),
+        shown(column, unsigned_kind if column.unsigned else kind),
         unsigned if column.unsigned else signed,
         convert=convert,
         from_text=int,  # ZEROFILL pads with zeros that JSON does not allow
@@ -116,9 +60,9 @@ def _integer(column: Description, _style: Style) -> Field:
 
 def _float(column: Description, _style: Style) -> Field:
     if column.wire.type == wire.DOUBLE:
-        return Field(_column(column, "double"), "d", convert=repr, from_text=_double_text)
+        return Field(shown(column, "double"), "d", convert=repr, from_text=_double_text)
     return Field(
-        _column(column, "float"),
+        shown(column, "float"),
         "f",
         convert=numbers.shortest_float,
         from_text=lambda text: numbers.shortest_float(float(text)),
@@ -142,9 +86,9 @@ def _decimal(column: Description, style: Style) -> Field:
     if style.decimals == "precise":
         parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
         name = "org.apache.kafka.connect.data.Decimal"
-        shape = _column(column, "bytes", name, parameters=parameters)
+        shape = shown(column, "bytes", name, parameters=parameters)
     else:
-        shape = _column(column, "string" if style.decimals == "string" else "double")
+        shape = shown(column, "string" if style.decimals == "string" else "double")
     return Field(
         shape,
         code,
@@ -169,7 +113,7 @@ def _lost(column: Description, style: Style) -> temporal.Lost:
 def _date(column: Description, style: Style) -> Field:
     lost = _lost(column, style)
     return Field(
-        _column(column, "int32", "io.debezium.time.Date"),
+        shown(column, "int32", "io.debezium.time.Date"),
         "3s",
         convert=temporal.Dates(lost).__getitem__,
         from_text=lambda text: temporal.date_from_text(text.decode(), lost),
@@ -180,7 +124,7 @@ def _datetime(column: Description, style: Style) -> Field:
     digits, lost = column.wire.first, _lost(column, style)
     name = "io.debezium.time.Timestamp" if digits <= 3 else "io.debezium.time.MicroTimestamp"
     return Field(
-        _column(column, "int64", name),
+        shown(column, "int64", name),
         f"{5 + temporal.fraction_bytes(digits)}s",
         convert=temporal.datetimes(digits, lost),
         from_text=lambda text: temporal.datetime_from_text(text.decode(), digits, lost),
@@ -190,7 +134,7 @@ def _datetime(column: Description, style: Style) -> Field:
 def _timestamp(column: Description, style: Style) -> Field:
     digits, lost = column.wire.first, _lost(column, style)
     return Field(
-        _column(column, "string", "io.debezium.time.ZonedTimestamp"),
+        shown(column, "string", "io.debezium.time.ZonedTimestamp"),
         f"{4 + temporal.fraction_bytes(digits)}s",
         convert=temporal.timestamps(digits, lost),
         from_text=lambda text: temporal.timestamp_from_text(text.decode(), lost),
@@ -200,7 +144,7 @@ def _timestamp(column: Description, style: Style) -> Field:
 def _time(column: Description, _style: Style) -> Field:
     digits = column.wire.first
     return Field(
-        _column(column, "int64", "io.debezium.time.MicroTime"),
+        shown(column, "int64", "io.debezium.time.MicroTime"),
         f"{3 + temporal.fraction_bytes(digits)}s",
         convert=temporal.times(digits),
         from_text=lambda text: temporal.time_from_text(text.decode()),
@@ -209,7 +153,7 @@ def _time(column: Description, _style: Style) -> Field:
 
 def _year(column: Description, _style: Style) -> Field:
     return Field(
-        _column(column, "int32", "io.debezium.time.Year"),
+        shown(column, "int32", "io.debezium.time.Year"),
         "B",
         convert=lambda year: year + 1900 if year else 0,
         from_text=int,
@@ -219,9 +163,9 @@ def _year(column: Description, _style: Style) -> Field:
 def _bit(column: Description, _style: Style) -> Field:
     count = column.wire.first
     if count == 1:
-        shape = _column(column, "boolean")
+        shape = shown(column, "boolean")
     else:
-        shape = _column(column, "bytes", "io.debezium.data.Bits", parameters={"length": str(count)})
+        shape = shown(column, "bytes", "io.debezium.data.Bits", parameters={"length": str(count)})
     convert = numbers.bits(count)
     return Field(shape, f"{(count + 7) // 8}s", convert=convert, from_text=convert)
 
@@ -231,7 +175,7 @@ def _enum(column: Description, _style: Style) -> Field:
     name = "io.debezium.data.Enum"
     allowed = ",".join(column.members)
     return Field(
-        _column(column, "string", name, parameters={"allowed": allowed}),
+        shown(column, "string", name, parameters={"allowed": allowed}),
         "B" if column.wire.first == 1 else "H",
         convert=lambda number: _member(known, number),
         from_text=lambda text: quote(text.decode()),
@@ -257,154 +201,11 @@ def _set(column: Description, _style: Style) -> Field:
 
     name = "io.debezium.data.EnumSet"
     return Field(
-        _column(column, "string", name, parameters={"allowed": ",".join(members)}),
+        shown(column, "string", name, parameters={"allowed": ",".join(members)}),
         f"{column.wire.first}s",
         convert=convert,
         from_text=lambda text: quote(text.decode()),
     )
-
-
-def _base64(raw: bytes) -> str:
-    return f'"{base64.b64encode(raw).decode()}"'
-
-
-def _string(column: Description, style: Style) -> Field:
-    """CHAR, VARCHAR, BINARY, VARBINARY and MariaDB's types that are stored as BINARY."""
-    length_bytes = 1 if column.wire.first < 256 else 2
-    if column.special:
-        return _special(column, length_bytes)
-    if column.charset == charsets.BINARY and column.wire.type == wire.STRING:
-        size = column.wire.first  # the log leaves trailing zero bytes away
-        return Field(
-            _column(column, "bytes"),
-            length_bytes=length_bytes,
-            convert=lambda raw: _base64(raw.ljust(size, b"\0")),
-            from_text=_base64,
-        )
-    return _text(column, length_bytes)
-
-
-def _text(
-    column: Description, length_bytes: int, unpack: Callable[[bytes], bytes] | None = None
-) -> Field:
-    if column.charset is None:
-        raise SchemaUnknown(f"the character set of column {column.name!r} is not known")
-    if column.charset == charsets.BINARY:
-        return Field(
-            _column(column, "bytes"),
-            length_bytes=length_bytes,
-            convert=_base64 if unpack is None else lambda raw: _base64(unpack(raw)),
-            from_text=_base64,
-        )
-    if charsets.is_utf8(column.charset) and unpack is None:
-        return Field(
-            _column(column, "string"),
-            length_bytes=length_bytes,
-            convert=_utf8,
-            from_text=_utf8,
-        )
-    decode = charsets.decoder(column.charset)
-
-    def convert(raw: bytes) -> str:
-        try:
-            return quote(decode(raw if unpack is None else unpack(raw)))
-        except UnicodeDecodeError as error:
-            raise BinlogUnreadable(
-                f"column {column.name!r} holds bytes that are no {column.charset} text: {error}"
-            ) from None
-
-    return Field(
-        _column(column, "string"),
-        length_bytes=length_bytes,
-        convert=convert,
-        from_text=_utf8,
-    )
-
-
-def _utf8(raw: bytes) -> str:
-    return quote(str(raw, "utf-8"))
-
-
-def _blob(column: Description, _style: Style) -> Field:
-    return _text(column, column.wire.first)
-
-
-def _compressed(column: Description, _style: Style) -> Field:
-    """Columns declared COMPRESSED: a byte (0: as it is; else method << 4 | length bytes), then zlib."""
-    if column.wire.type == wire.BLOB_COMPRESSED:
-        length_bytes = column.wire.first
-    else:
-        length_bytes = 1 if column.wire.first < 256 else 2
-    return _text(column, length_bytes, _uncompressed)
-
-
-def _uncompressed(raw: bytes) -> bytes:
-    if not raw:
-        return b""
-    if raw[0] == 0:
-        return raw[1:]
-    if raw[0] >> 4 != 8:
-        raise BinlogUnreadable(f"a compressed column uses method {raw[0] >> 4}, which is not known")
-    try:
-        # A bit of the first byte says that zlib's own header was left away.
-        return zlib.decompress(raw[1 + (raw[0] & 7) :], -15 if raw[0] & 8 else 15)
-    except zlib.error as error:
-        raise BinlogUnreadable(f"a compressed column is damaged: {error}") from None
-
-
-def _geometry(column: Description, _style: Style) -> Field:
-    """Four bytes of SRID, then well-known binary."""
-    shape = Column(
-        column.name,
-        (
-            ("type", "struct"),
-            (
-                "fields",
-                [
-                    {"type": "bytes", "optional": False, "field": "wkb"},
-                    {"type": "int32", "optional": True, "field": "srid"},
-                ],
-            ),
-            ("name", "io.debezium.data.geometry.Geometry"),
-            ("version", 1),
-        ),
-        column.nullable,
-    )
-
-    def convert(raw: bytes) -> str:
-        srid = int.from_bytes(raw[:4], "little")
-        return f'{{"wkb":{_base64(raw[4:])},"srid":{srid or "null"}}}'
-
-    return Field(shape, length_bytes=column.wire.first, convert=convert, from_text=convert)
-
-
-def _special(column: Description, length_bytes: int) -> Field:
-    size = column.wire.first
-    show = {"uuid": _uuid, "inet4": _inet4, "inet6": _inet6}[column.special]
-    return Field(
-        _column(column, "string", "io.debezium.data.Uuid" if column.special == "uuid" else None),
-        length_bytes=length_bytes,
-        convert=lambda raw: show(raw.ljust(size, b"\0")),
-        from_text=lambda text: quote(text.decode()),
-    )
-
-
-def _uuid(raw: bytes) -> str:
-    return f'"{uuid.UUID(bytes=raw)}"'
-
-
-def _inet4(raw: bytes) -> str:
-    return f'"{ipaddress.IPv4Address(raw)}"'
-
-
-def _inet6(raw: bytes) -> str:
-    """As the server writes it: addresses that hold one of version 4 end with that."""
-    if raw[:10] == bytes(10) and (
-        raw[10:12] == b"\xff\xff" or (raw[10:12] == b"\0\0" != raw[12:14])
-    ):
-        prefix = "::ffff:" if raw[10] else "::"
-        return f'"{prefix}{ipaddress.IPv4Address(raw[12:])}"'
-    return f'"{ipaddress.IPv6Address(raw)}"'
 
 
 _MAKERS: dict[int, Callable[[Description, Style], Field]] = {
@@ -421,11 +222,11 @@ _MAKERS: dict[int, Callable[[Description, Style], Field]] = {
     wire.BIT: _bit,
     wire.ENUM: _enum,
     wire.SET: _set,
-    wire.STRING: _string,
-    wire.VARCHAR: _string,
-    wire.VAR_STRING: _string,
-    **dict.fromkeys((wire.BLOB, wire.TINY_BLOB, wire.MEDIUM_BLOB, wire.LONG_BLOB), _blob),
-    wire.BLOB_COMPRESSED: _compressed,
-    wire.VARCHAR_COMPRESSED: _compressed,
-    wire.GEOMETRY: _geometry,
+    wire.STRING: texts.string,
+    wire.VARCHAR: texts.string,
+    wire.VAR_STRING: texts.string,
+    **dict.fromkeys((wire.BLOB, wire.TINY_BLOB, wire.MEDIUM_BLOB, wire.LONG_BLOB), texts.blob),
+    wire.BLOB_COMPRESSED: texts.compressed,
+    wire.VARCHAR_COMPRESSED: texts.compressed,
+    wire.GEOMETRY: texts.geometry,
 }

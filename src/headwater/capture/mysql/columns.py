@@ -1,0 +1,60 @@
+"""What is known about a column, and how it is shown; the words of `values` and `texts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.capture.envelope import Column
+from headwater.capture.mysql.table_map import Wire
+
+Fragment = Any  # text, or a number that formats as JSON does
+Convert = Callable[[Any], Fragment]
+
+ZERO_DATES = ("text", "debezium")
+DECIMALS = ("string", "precise", "double")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How values are shown where there is a choice."""
+
+    decimals: str = "string"
+    zero_dates: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """A column at one moment; from a table map, or from the information schema."""
+
+    name: str
+    wire: Wire
+    nullable: bool
+    unsigned: bool = False
+    charset: str | None = None
+    members: tuple[str, ...] = ()
+    special: str = ""
+    """uuid, inet4, inet6: what the log has as plain bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column ready to be read. Fixed size: `code` for struct; else `length_bytes` before the value."""
+
+    column: Column
+    code: str = ""
+    length_bytes: int = 0
+    convert: Convert | None = None
+    """None: the number itself is the fragment."""
+    from_text: Convert = bytes.decode
+    select: str = "{}"
+    """The expression whose text `from_text` understands; {} is the column's quoted name."""
+
+
+def shown(column: Description, kind: str, name: str | None = None, **more: Any) -> Column:
+    connect: list[tuple[str, Any]] = [("type", kind)]
+    if name is not None:
+        connect += [("name", name), ("version", 1)]
+    connect += more.items()
+    return Column(column.name, tuple(connect), column.nullable)

@@ -1,0 +1,161 @@
+"""Text, bytes and what is stored as bytes: CHAR to BLOB, geometries, UUIDs, network addresses; pure.
+
+Called by `values`. Every maker takes a column and gives its `Field`.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import uuid
+import zlib
+from collections.abc import Callable
+
+from headwater.capture.envelope import Column, quote
+from headwater.capture.mysql import charsets
+from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.columns import Description, Field, Style, shown
+from headwater.capture.mysql.errors import BinlogUnreadable, SchemaUnknown
+
+
+def _base64(raw: bytes) -> str:
+    return f'"{base64.b64encode(raw).decode()}"'
+
+
+def string(column: Description, style: Style) -> Field:
+    """CHAR, VARCHAR, BINARY, VARBINARY and MariaDB's types that are stored as BINARY."""
+    length_bytes = 1 if column.wire.first < 256 else 2
+    if column.special:
+        return _special(column, length_bytes)
+    if column.charset == charsets.BINARY and column.wire.type == wire.STRING:
+        size = column.wire.first  # the log leaves trailing zero bytes away
+        return Field(
+            shown(column, "bytes"),
+            length_bytes=length_bytes,
+            convert=lambda raw: _base64(raw.ljust(size, b"\0")),
+            from_text=_base64,
+        )
+    return _text(column, length_bytes)
+
+
+def _text(
+    column: Description, length_bytes: int, unpack: Callable[[bytes], bytes] | None = None
+) -> Field:
+    if column.charset is None:
+        raise SchemaUnknown(f"the character set of column {column.name!r} is not known")
+    if column.charset == charsets.BINARY:
+        return Field(
+            shown(column, "bytes"),
+            length_bytes=length_bytes,
+            convert=_base64 if unpack is None else lambda raw: _base64(unpack(raw)),
+            from_text=_base64,
+        )
+    if charsets.is_utf8(column.charset) and unpack is None:
+        return Field(
+            shown(column, "string"),
+            length_bytes=length_bytes,
+            convert=_utf8,
+            from_text=_utf8,
+        )
+    decode = charsets.decoder(column.charset)
+
+    def convert(raw: bytes) -> str:
+        try:
+            return quote(decode(raw if unpack is None else unpack(raw)))
+        except UnicodeDecodeError as error:
+            raise BinlogUnreadable(
+                f"column {column.name!r} holds bytes that are no {column.charset} text: {error}"
+            ) from None
+
+    return Field(
+        shown(column, "string"),
+        length_bytes=length_bytes,
+        convert=convert,
+        from_text=_utf8,
+    )
+
+
+def _utf8(raw: bytes) -> str:
+    return quote(str(raw, "utf-8"))
+
+
+def blob(column: Description, _style: Style) -> Field:
+    return _text(column, column.wire.first)
+
+
+def compressed(column: Description, _style: Style) -> Field:
+    """Columns declared COMPRESSED: a byte (0: as it is; else method << 4 | length bytes), then zlib."""
+    if column.wire.type == wire.BLOB_COMPRESSED:
+        length_bytes = column.wire.first
+    else:
+        length_bytes = 1 if column.wire.first < 256 else 2
+    return _text(column, length_bytes, _uncompressed)
+
+
+def _uncompressed(raw: bytes) -> bytes:
+    if not raw:
+        return b""
+    if raw[0] == 0:
+        return raw[1:]
+    if raw[0] >> 4 != 8:
+        raise BinlogUnreadable(f"a compressed column uses method {raw[0] >> 4}, which is not known")
+    try:
+        # A bit of the first byte says that zlib's own header was left away.
+        return zlib.decompress(raw[1 + (raw[0] & 7) :], -15 if raw[0] & 8 else 15)
+    except zlib.error as error:
+        raise BinlogUnreadable(f"a compressed column is damaged: {error}") from None
+
+
+def geometry(column: Description, _style: Style) -> Field:
+    """Four bytes of SRID, then well-known binary."""
+    shape = Column(
+        column.name,
+        (
+            ("type", "struct"),
+            (
+                "fields",
+                [
+                    {"type": "bytes", "optional": False, "field": "wkb"},
+                    {"type": "int32", "optional": True, "field": "srid"},
+                ],
+            ),
+            ("name", "io.debezium.data.geometry.Geometry"),
+            ("version", 1),
+        ),
+        column.nullable,
+    )
+
+    def convert(raw: bytes) -> str:
+        srid = int.from_bytes(raw[:4], "little")
+        return f'{{"wkb":{_base64(raw[4:])},"srid":{srid or "null"}}}'
+
+    return Field(shape, length_bytes=column.wire.first, convert=convert, from_text=convert)
+
+
+def _special(column: Description, length_bytes: int) -> Field:
+    size = column.wire.first
+    show = {"uuid": _uuid, "inet4": _inet4, "inet6": _inet6}[column.special]
+    return Field(
+        shown(column, "string", "io.debezium.data.Uuid" if column.special == "uuid" else None),
+        length_bytes=length_bytes,
+        convert=lambda raw: show(raw.ljust(size, b"\0")),
+        from_text=lambda text: quote(text.decode()),
+    )
+
+
+def _uuid(raw: bytes) -> str:
+    return f'"{uuid.UUID(bytes=raw)}"'
+
+
+def _inet4(raw: bytes) -> str:
+    return f'"{ipaddress.IPv4Address(raw)}"'
+
+
+def _inet6(raw: bytes) -> str:
+    """As the server writes it: addresses that hold one of version 4 end with that."""
+    if raw[:10] == bytes(10) and (
+        raw[10:12] == b"\xff\xff" or (raw[10:12] == b"\0\0" != raw[12:14])
+    ):
+        prefix = "::ffff:" if raw[10] else "::"
+        return f'"{prefix}{ipaddress.IPv4Address(raw[12:])}"'
+    return f'"{ipaddress.IPv6Address(raw)}"'
