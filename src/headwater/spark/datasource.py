@@ -28,8 +28,10 @@ class HeadwaterDataSource(DataSource):
         return "headwater"
 
     def schema(self) -> str:
+        from headwater.spark import worker
         from headwater.spark.source.options import SourceOptions
 
+        worker.settle()
         return SourceOptions.of(self.options).ddl()
 
     def reader(self, schema: StructType) -> DataSourceReader:

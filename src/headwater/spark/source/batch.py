@@ -47,8 +47,10 @@ class BatchReader(DataSourceReader):
         return Pushing(self.pushed, self.options.push_filters)
 
     def partitions(self) -> list[Task]:
+        from headwater.spark import worker
         from headwater.spark.source.plan import Planner, ids_of
 
+        worker.settle()
         plan = Planner(self.options)
         metadata, places = plan.all_there()
         start = plan.resolve(self.starting, metadata, places, starting=True)

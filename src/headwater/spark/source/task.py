@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from headwater.record.errors import RecordError
-from headwater.spark import connect
+from headwater.spark import connect, worker
 from headwater.spark.errors import DataLoss, SparkError
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
@@ -47,6 +47,7 @@ def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.R
     from headwater.spark.decode.columns import Bounds
     from headwater.spark.source.output import Output
 
+    worker.settle()
     bounds = Bounds(task.range.start, task.range.end)
     if task.since is not None:
         bounds = replace(bounds, since=task.since)
