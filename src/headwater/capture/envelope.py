@@ -89,29 +89,51 @@ class TableEncoder:
         )
         return (self.topic, self.key(after), value.encode())
 
+    def moved(self, before: Sequence[str], after: Sequence[str]) -> bool:
+        """Whether the row has another key now."""
+        return any(before[place] != after[place] for place in self.key_places)
+
     def updated(
         self, before: Sequence[str] | None, after: Sequence[str], source: str, rest: str
     ) -> list[Record]:
         """A row that changed; one that moved to another key is deleted there and created here."""
-        key = self.key(after)
-        if before is not None and self.key_places:
-            old = self.key(before)
-            if old != key:
-                return self._moved(before, after, old, key, source, rest)
+        if before is not None and self.moved(before, after):
+            gone = self.deleted(before, source, rest, after)
+            return [*gone, self.arrived(before, after, source, rest)]
         shown = NULL if before is None else self._row % tuple(before)
         value = (
             f'{self._open}{{"before":{shown},"after":{self._row % tuple(after)},"source":{source},'
             f'"op":"u"{rest}}}{self._close}'
         )
-        return [(self.topic, key, value.encode())]
+        return [(self.topic, self.key(after), value.encode())]
 
-    def deleted(self, before: Sequence[str], source: str, rest: str) -> list[Record]:
-        """A row that is gone: the event, then the tombstone that lets compaction forget the key."""
+    def deleted(
+        self, before: Sequence[str], source: str, rest: str, after: Sequence[str] | None = None
+    ) -> list[Record]:
+        """A row that is gone: the event, then the tombstone that lets compaction forget the key.
+
+        `after`: the row under its new key, where it moved there; `arrived` makes that record.
+        """
         key = self.key(before)
-        records: list[Record] = [(self.topic, key, self._delete(before, source, rest))]
+        value = (
+            f'{self._open}{{"before":{self._row % tuple(before)},"after":null,"source":{source},'
+            f'"op":"d"{rest}}}{self._close}'
+        ).encode()
+        records: list[Record] = [(self.topic, key, value)]
+        if after is not None:
+            towards: Headers = [("__debezium.newkey", self.key(after))]
+            records = [(self.topic, key, value, towards, BY_KEY)]
         if self._tombstones and key is not None:
             records.append((self.topic, key, None))
         return records
+
+    def arrived(
+        self, before: Sequence[str], after: Sequence[str], source: str, rest: str
+    ) -> Record:
+        """The row that moved, under its new key."""
+        topic, key, value = self.created(after, source, rest)[:3]
+        origin: Headers = [("__debezium.oldkey", self.key(before))]
+        return (topic, key, value, origin, BY_KEY)
 
     def truncated(self, source: str, rest: str) -> Record:
         """All rows are gone: said in every partition, as it concerns every key."""
@@ -120,32 +142,6 @@ class TableEncoder:
             f"{self._close}"
         )
         return (self.topic, None, value.encode(), None, EVERY_PARTITION)
-
-    def _delete(self, before: Sequence[str], source: str, rest: str) -> bytes:
-        value = (
-            f'{self._open}{{"before":{self._row % tuple(before)},"after":null,"source":{source},'
-            f'"op":"d"{rest}}}{self._close}'
-        )
-        return value.encode()
-
-    def _moved(
-        self,
-        before: Sequence[str],
-        after: Sequence[str],
-        old: bytes | None,
-        new: bytes | None,
-        source: str,
-        rest: str,
-    ) -> list[Record]:
-        towards: Headers = [("__debezium.newkey", new)]
-        origin: Headers = [("__debezium.oldkey", old)]
-        gone = self._delete(before, source, rest)
-        created = self.created(after, source, rest)
-        records: list[Record] = [(self.topic, old, gone, towards, BY_KEY)]
-        if self._tombstones:
-            records.append((self.topic, old, None))
-        records.append((self.topic, new, created[2], origin, BY_KEY))
-        return records
 
 
 def transaction_record(

@@ -58,6 +58,9 @@ class Assembly:
         self._in_transaction = False
         self._ignored = False
         self._seen = 0
+        """Changes of this transaction so far, by which `skip` counts."""
+        self._order = 0
+        """Events of it so far, as readers count them."""
         self.recent_xids: deque[int] = deque(maxlen=RECENT_XIDS)
         self.on_own_message: Callable[[LogicalMessage], None] | None = None
         self.on_key: Callable[[Relation, bytes | None], None] | None = None
@@ -116,7 +119,7 @@ class Assembly:
         self._ignored = final_lsn < self.lsn
         self._final_lsn, self._time_us, self._xid = final_lsn, time_us, xid
         self._identity = f"{xid}:{final_lsn}"
-        self._seen = 0
+        self._seen = self._order = 0
         self._counts: dict[str, int] = {}
         self._now = now_text()
         self._moment = moment("false", time_us, xid)
@@ -164,10 +167,8 @@ class Assembly:
         if self._ignored:
             return
         relation = self.relations.by_number[_NUMBER(data, at)[0]]
-        source, rest = self._count(relation, lsn)
-        if not source:
-            return
         encoder, converters = relation.encoder, relation.converters
+        source, rest = self._count(relation, lsn)
         if kind == INSERT:
             records = [encoder.created(pgoutput.insert(data, at + 4, converters), source, rest)]
         elif kind == UPDATE:
@@ -177,11 +178,18 @@ class Assembly:
                 # Under FULL the old row has every value: what did not change is taken from there.
                 pairs = zip(before, after, strict=True)
                 after = [old if new is UNAVAILABLE else new for old, new in pairs]
-            records = encoder.updated(before, after, source, rest)
+            if before is not None and encoder.moved(before, after):
+                records = encoder.deleted(before, source, rest, after)
+                source, rest = self._count(relation, lsn)  # it is two events to readers
+                records.append(encoder.arrived(before, after, source, rest))
+                self._seen -= 1
+            else:
+                records = encoder.updated(before, after, source, rest)
         else:
             _how, before = pgoutput.delete(data, at + 4, converters)
             records = encoder.deleted(before, source, rest)
-        self.add(records, 1)
+        if self._seen > self._skip:
+            self.add(records, 1)
         if self.on_key is not None:
             for record in records:
                 self.on_key(relation, record[1])
@@ -190,25 +198,24 @@ class Assembly:
         if self._ignored:
             return
         source, rest = self._count(relation, lsn)
-        if source:
+        if self._seen > self._skip:
             self.add([relation.encoder.truncated(source, rest)], 1)
         if self.on_key is not None:
             self.on_key(relation, None)
 
     def _count(self, relation: Relation, lsn: int) -> tuple[str, str]:
-        """Number the event; its source block and what follows it, or nothing if it is in the log."""
+        """Number the event; its source block and what follows it."""
         self._seen += 1
+        self._order += 1
         order = self._counts[relation.collection] = self._counts.get(relation.collection, 0) + 1
-        if self._seen <= self._skip:
-            return "", ""
         source = relation.source(self._moment, lsn, self.lsn)
         if not self._config.transactions:
             return source, f'{self._now},"transaction":null'
-        if self._seen == 1:
+        if self._order == 1 and not self._skip:
             topic, ts_ms = self._config.transaction_topic, self._time_us // 1000
             self.add([transaction_record(topic, "BEGIN", self._identity, ts_ms)])
         return source, (
-            f'{self._now},"transaction":{{"id":"{self._identity}","total_order":{self._seen},'
+            f'{self._now},"transaction":{{"id":"{self._identity}","total_order":{self._order},'
             f'"data_collection_order":{order}}}'
         )
 

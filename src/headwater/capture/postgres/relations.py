@@ -36,6 +36,8 @@ SOURCE_SCHEMA: dict[str, Any] = {
         {"type": "int64", "optional": True, "field": "ts_ns"},
         *({"type": "string", "optional": False, "field": f} for f in ("schema", "table")),
         *({"type": "int64", "optional": True, "field": f} for f in ("txId", "lsn", "xmin")),
+        {"type": "string", "optional": True, "field": "origin"},
+        {"type": "int64", "optional": True, "field": "origin_lsn"},
     ],
     "optional": False,
     "name": "io.debezium.connector.postgresql.Source",
@@ -59,7 +61,7 @@ class Relation:
         """The source block; `before`: where the last transaction before this one had ended."""
         return (
             f'{self.source_head}{moment},"lsn":{lsn},'
-            f'"sequence":"[\\"{before}\\",\\"{lsn}\\"]","xmin":null}}'
+            f'"sequence":"[\\"{before}\\",\\"{lsn}\\"]","xmin":null,"origin":null,"origin_lsn":null}}'
         )
 
 
