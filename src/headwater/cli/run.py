@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     paths: list[Path] = typer.Argument(
-        ..., metavar="PATH…", help="Pipeline files, or folders of them."
+        ..., metavar="PATH", help="Pipeline files, or folders of them."
     ),
     bootstrap: str = bootstrap_option(),
     master: str = typer.Option(
