@@ -236,25 +236,47 @@ def test_a_table_without_a_key_is_keyed_by_rowid(tmp_path: Path) -> None:
     }
 
 
-def test_what_an_applications_own_trigger_does_comes_after_what_set_it_off(tmp_path: Path) -> None:
-    app = database(
-        tmp_path / "a.db",
-        ORDERS,
-        "CREATE TRIGGER own AFTER UPDATE ON orders WHEN NEW.n < 100 BEGIN"
-        " UPDATE orders SET n = n + 100 WHERE id = NEW.id; END",
-        "INSERT INTO orders VALUES (1, 'tea', 1)",
-    )
+OWN_TRIGGERS = {
+    "touch": "AFTER UPDATE ON orders WHEN NEW.n < 100 BEGIN"
+    " UPDATE orders SET n = n + 100 WHERE id = NEW.id; END",
+    "again": "AFTER UPDATE ON orders WHEN NEW.n BETWEEN 100 AND 199 BEGIN"
+    " UPDATE orders SET n = n + 100, item = item || '!' WHERE id = NEW.id; END",
+    "fill": "AFTER INSERT ON orders BEGIN UPDATE orders SET item = upper(item) WHERE id = NEW.id; END",
+    "keep": "AFTER DELETE ON orders WHEN OLD.n > 0 BEGIN"
+    " INSERT INTO orders VALUES (OLD.id, OLD.item, -1); END",
+    "refuse": "AFTER INSERT ON orders WHEN NEW.n = 13 BEGIN DELETE FROM orders WHERE id = NEW.id; END",
+}
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_what_an_applications_own_trigger_does_comes_after_what_set_it_off(
+    tmp_path: Path, running: bool
+) -> None:
+    """Also if the trigger is newer than ours, and nobody has noticed it yet."""
+    app = database(tmp_path / "a.db", ORDERS, "INSERT INTO orders VALUES (1, 'tea', 1)")
     log = Log(tmp_path / "a.db").drain()
-    app.execute("UPDATE orders SET n = 2")
-    log.drain()
-    app.execute("DROP TRIGGER own")
+    for name, trigger in OWN_TRIGGERS.items():
+        app.execute(f"CREATE TRIGGER {name} {trigger}")
+        if running:
+            log.drain()
+        app.execute("INSERT INTO orders (item, n) VALUES ('nuts', 5), ('figs', 13)")
+        app.execute("UPDATE orders SET n = abs(n) % 50 + 1")
+        app.execute("UPDATE orders SET n = 3 WHERE id % 2")
+        app.execute("UPDATE orders SET id = id + 100 WHERE id = 2")
+        app.execute("DELETE FROM orders WHERE id IN (1, 3)")
+    assert ordered(log.drain().fold().values()) == table(app)
+
+
+def test_a_row_that_a_new_trigger_deletes_at_once_is_not_there_in_the_end(tmp_path: Path) -> None:
+    """Delete and insert of the same values fit both ways round; the table says which it was."""
+    app = database(tmp_path / "a.db", ORDERS, "INSERT INTO orders VALUES (1, 'tea', 1)")
+    log = Log(tmp_path / "a.db").drain()
     app.execute(
-        "CREATE TRIGGER own2 AFTER UPDATE ON orders WHEN NEW.n < 100 BEGIN"
-        " UPDATE orders SET n = n + 100 WHERE id = NEW.id; END"
+        "CREATE TRIGGER refuse AFTER INSERT ON orders WHEN NEW.n = 13 BEGIN"
+        " DELETE FROM orders WHERE id = NEW.id; END"
     )
-    log.drain()
-    app.execute("UPDATE orders SET n = 3")
-    assert ordered(log.drain().fold().values()) == table(app) == [row(1, "tea", 103)]
+    app.execute("INSERT INTO orders VALUES (2, 'nuts', 13)")
+    assert list(log.drain().reading().values()) == table(app) == [row(1, "tea", 1)]
 
 
 def test_capture_leaves_what_the_application_sees_alone(tmp_path: Path) -> None:

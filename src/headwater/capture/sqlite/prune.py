@@ -38,7 +38,7 @@ class Pruner:
 
     def prune(self, *, now: bool = False) -> bool:
         """Delete some of it if it is time; whether something was deleted."""
-        floor = self._lowest()
+        floor = self.lowest()
         waiting = self._acknowledged - floor
         since = time.monotonic() - self._last
         if waiting <= 0 or not (now or waiting >= EVERY_ROWS or since >= EVERY_S):
@@ -51,7 +51,8 @@ class Pruner:
             floor = self._floor = below
         return True
 
-    def _lowest(self) -> int:
+    def lowest(self) -> int:
+        """The first change that is still there."""
         if self._floor is None:
             row = self._connection.execute(f"SELECT min(seq) FROM {CHANGES}").fetchone()
             self._floor = int(row[0] or 0)

@@ -13,6 +13,7 @@ What happened between the application's ALTER and this moment was written by the
     RENAME TO              move along                         old table ends (t), new one is read
     DROP COLUMN            SQLite refuses it (docs)           –
     DROP, CREATE (again)   are gone                           t, then all rows are read anew
+    CREATE TRIGGER         run after the new one              changes are put into their true order
     VACUUM                 stay                               rows known only by rowid are read anew
 """
 
@@ -21,11 +22,14 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headwater.capture.errors import Refused
 from headwater.capture.sqlite import state
+from headwater.capture.sqlite.changes import Values
 from headwater.capture.sqlite.connection import quoted, writing
+from headwater.capture.sqlite.order import Noted, end_rows, true_order
 from headwater.capture.sqlite.shape import ColumnShape, Shape, is_wanted, read_shape, user_tables
 from headwater.capture.sqlite.triggers import (
     CHANGES,
@@ -111,8 +115,14 @@ class Reconciliation:
         now = read_shape(self._connection, known.table, self._tables[known.table])
         _require_width(now)
         if now.public == known.public:
-            if now.uniques != known.uniques or not self._are_last(sid, known):
-                self._make_triggers(sid, known, now)
+            if not self._are_last(sid, known):
+                certain = self._put_in_order(sid, known)
+                self._make_triggers(sid, now)
+                if not certain:
+                    self._note_truncated(sid)
+                    self._note_backfill(sid)
+            elif now.uniques != known.uniques:
+                self._make_triggers(sid, now)
             elif now.sql != known.sql:
                 self._store(sid, now)
             if now.keyless and self.moved:
@@ -122,10 +132,11 @@ class Reconciliation:
         renamed = columns_of(self._triggers[sid][f"_headwater_{sid}_insert"][1])
         pairs = zip(known.names, renamed, strict=True)
         new_sid = self._new_sid(now, "ALTER", {old: new for old, new in pairs if old != new})
-        self._make_triggers(sid, known, now, new_sid)
+        certain = self._are_last(sid, known) or self._put_in_order(sid, known, renamed)
+        self._make_triggers(sid, now, new_sid)
         added = [column for column in now.columns if column.name not in renamed]
         shifted = now.key != known.key or now.rowid != known.rowid
-        if now.keyless or shifted or any(column.generated for column in added):
+        if not certain or now.keyless or shifted or any(column.generated for column in added):
             self._note_truncated(sid)
             self._note_backfill(new_sid)
         elif added:
@@ -139,7 +150,7 @@ class Reconciliation:
             f"SELECT count(*) FROM {SCHEMAS} WHERE table_name = ?", (table,)
         ).fetchone()[0]
         sid = self._new_sid(shape, "CREATE")
-        self._make_triggers(sid, shape, shape)
+        self._make_triggers(sid, shape)
         if elder:
             self._note_truncated(sid)
         self._note_backfill(sid)
@@ -164,9 +175,45 @@ class Reconciliation:
         )
         return all(TRIGGER.fullmatch(name) for (name,) in rows)
 
-    def _make_triggers(
-        self, sid: int, known: Shape, now: Shape, new_sid: int | None = None
-    ) -> None:
+    def _put_in_order(self, sid: int, shape: Shape, names: Sequence[str] = ()) -> bool:
+        """A newer trigger of the application ran before ours: its changes were noted too early.
+        Whether the order that was found ends with the rows as they are. `names`: of the columns now."""
+        width = len(shape.names)
+        columns = ", ".join(f"v{place}" for place in range(2 * width))
+        rows = self._connection.execute(
+            f"SELECT seq, op, {columns} FROM {CHANGES} WHERE sid = ? AND seq > ?"
+            " AND op IN ('c', 'u', 'd') ORDER BY seq",
+            (sid, self._verified),
+        ).fetchall()
+        noted = [
+            Noted(
+                row[0],
+                None if row[1] == "c" else row[2 : 2 + width],
+                {"c": row[2 : 2 + width], "u": row[2 + width :], "d": None}[row[1]],
+            )
+            for row in rows
+        ]
+        found = true_order(noted, shape.order)
+        moved = [(old.seq, seq) for old, seq in zip(noted, found, strict=True) if old.seq != seq]
+        for _place, seq in moved:
+            self._connection.execute(f"UPDATE {CHANGES} SET seq = -seq WHERE seq = ?", (seq,))
+        for place, seq in moved:
+            self._connection.execute(f"UPDATE {CHANGES} SET seq = ? WHERE seq = ?", (place, -seq))
+        by_seq = {one.seq: one for one in noted}
+        ends = end_rows([by_seq[seq] for seq in found], shape.order)
+        return self._are_so(shape, names or shape.names, ends)
+
+    def _are_so(
+        self, shape: Shape, names: Sequence[str], rows: Mapping[tuple[Any, ...], Values | None]
+    ) -> bool:
+        """Whether the table has these rows, and has those no more that are None."""
+        same = " AND ".join(f"{quoted(names[place])} IS ?" for place in shape.order)
+        query = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(shape.table)} WHERE {same}"
+        return all(
+            self._connection.execute(query, key).fetchone() == row for key, row in rows.items()
+        )
+
+    def _make_triggers(self, sid: int, now: Shape, new_sid: int | None = None) -> None:
         for name in self._triggers.get(sid, {}):
             self._connection.execute(f"DROP TRIGGER {quoted(name)}")
         if new_sid is not None:

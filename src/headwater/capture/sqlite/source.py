@@ -91,6 +91,9 @@ class SqliteSource:
         with plainly(self._path):
             if not state.is_installed(self._connection):
                 return Lag(detail="no triggers in this database")
+            if not self._drain.place.identity:  # asked without a run, by `status`
+                kept = state.last_seq(self._connection) - self._pruner.lowest()
+                return Lag(detail=f"{kept} changes are kept in the database")
             row = self._connection.execute(
                 f"SELECT count(*), (julianday('now') - min(at)) * 86400 FROM {CHANGES} WHERE seq > ?",
                 (self._drain.place.seq,),
