@@ -182,15 +182,16 @@ class MariaDBSource:
         if position.get("server") != int(database.value("SELECT @@server_id")):
             return  # another server took over: its files are others, its GTIDs are checked by itself
         files = [row[0] for row in database.execute("SHOW BINARY LOGS")]
-        if position["file"] not in files:
+        file, pos = position["file"], position["pos"]
+        if file not in files and files and file < files[0]:
             return  # purged: the server itself looks whether anything after the position is missing
-        there = database.value(
-            "SELECT BINLOG_GTID_POS(%s, %s)", [position["file"], position["pos"]]
-        )
+        there = None
+        if file in files:
+            there = database.value("SELECT BINLOG_GTID_POS(%s, %s)", [file, pos])
         if there is None or GtidPosition.parse(there) != GtidPosition.parse(position["gtid"]):
             raise Gap(
-                f"the server's binary log is not the one that was read before: at {position['file']} "
-                f"{position['pos']} it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
+                f"the server's binary log is not the one that was read before: at {file} {pos} "
+                f"it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
                 hint="the server was reset or restored: take the snapshot anew (--resnapshot)",
             )
 
