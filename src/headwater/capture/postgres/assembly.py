@@ -167,6 +167,9 @@ class Assembly:
         if self._ignored:
             return
         relation = self.relations.by_number[_NUMBER(data, at)[0]]
+        if relation.outbox is not None:
+            self._event(relation, kind, data, at)
+            return
         encoder, converters = relation.encoder, relation.converters
         source, rest = self._count(relation, lsn)
         if kind == INSERT:
@@ -194,8 +197,21 @@ class Assembly:
             for record in records:
                 self.on_key(relation, record[1])
 
+    def _event(self, relation: Relation, kind: int, data: bytes, at: int) -> None:
+        """A row of the outbox; its delete only tidies up."""
+        self._seen += 1
+        if kind == DELETE or self._seen <= self._skip:
+            return
+        if kind == INSERT:
+            record = relation.event(pgoutput.insert(data, at + 4, relation.converters))
+        else:
+            _how, _before, after = pgoutput.update(data, at + 4, relation.converters)
+            record = relation.event(after, updated=True)
+        self.relations.topics[record[0]] = None
+        self.add([record], 1)
+
     def _truncate(self, lsn: int, relation: Relation) -> None:
-        if self._ignored:
+        if self._ignored or relation.outbox is not None:
             return
         source, rest = self._count(relation, lsn)
         if self._seen > self._skip:

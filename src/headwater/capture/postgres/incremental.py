@@ -31,7 +31,7 @@ from headwater.capture.postgres.assembly import Assembly, now_text
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
-from headwater.capture.postgres.relations import Relation, Relations, moment
+from headwater.capture.postgres.relations import Relation, Relations, moment, outbox_place
 from headwater.capture.postgres.snapshot import boundary, chunk_query, chunk_rows, copy_out
 
 LOW, HIGH, REQUEST = "headwater.low", "headwater.high", "headwater.snapshot"
@@ -111,7 +111,12 @@ class Incremental:
             self._touched.clear()
 
     def _requested(self, content: str) -> list[str]:
-        published = [table.collection for table in self._published()]
+        outbox = outbox_place(self._config)
+        published = [
+            table.collection
+            for table in self._published()
+            if (table.namespace, table.name) != outbox
+        ]
         try:
             wanted = [str(name) for name in json.loads(content).get("tables", [])]
         except (ValueError, AttributeError):

@@ -8,7 +8,9 @@ moment.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +19,12 @@ from headwater import __version__
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import Column, TableEncoder, dumps, quote
+from headwater.capture.outbox import Router
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.pgoutput import RelationColumn, RelationMessage
 from headwater.capture.postgres.types import Converter
+
+BYTEA = 17
 
 SOURCE_SCHEMA: dict[str, Any] = {
     "type": "struct",
@@ -56,6 +61,17 @@ class Relation:
     source_head: str
     """The source block up to what varies."""
     digest: str
+    outbox: Router | None = None
+    """Set where the table's rows are events."""
+
+    def event(self, values: Sequence[str], *, updated: bool = False) -> Record:
+        """A row of the outbox as the event that it is."""
+        assert self.outbox is not None
+        plain = [
+            b64decode(value) if column.type_id == BYTEA and isinstance(value, str) else value
+            for column, value in zip(self.columns, map(json.loads, values), strict=True)
+        ]
+        return self.outbox.updated(plain) if updated else self.outbox.inserted(plain)
 
     def source(self, moment: str, lsn: int, before: int) -> str:
         """The source block; `before`: where the last transaction before this one had ended."""
@@ -147,6 +163,11 @@ class Relations:
             f'{{"version":"{__version__}","connector":"postgresql","name":{quote(self._config.name)},'
             f'"db":{quote(self._database)},"schema":{quote(namespace)},"table":{quote(name)}'
         )
+        outbox = None
+        if outbox_place(self._config) == (namespace, name):
+            outbox = Router(self._config.name, name, [column.name for column in columns])
+            self.topics.pop(topic, None)
+            self.topics[outbox.dead_letters] = None
         described = dumps([[c.name, c.type_id, c.modifier, c.name in key] for c in columns])
         digest = hashlib.sha256(described.encode()).hexdigest()[:12]
         return Relation(
@@ -157,6 +178,7 @@ class Relations:
             encoder,
             head,
             digest,
+            outbox,
         )
 
 
@@ -190,6 +212,14 @@ def schema_record(
         f'"changes":{dumps(changes)},"source":{source},"ts_ms":{int(time.time() * 1000)}}}'
     )
     return (topic, dumps({"table": now.collection}).encode(), value.encode())
+
+
+def outbox_place(config: CaptureConfig) -> tuple[str, str] | None:
+    """The outbox as (schema, name)."""
+    if config.outbox is None:
+        return None
+    schema, _, table = config.outbox.rpartition(".")
+    return schema or "public", table
 
 
 def topic_part(name: str) -> str:

@@ -143,8 +143,8 @@ def wanted_tables(
         found = [(row[0], row[1]) for row in connection.execute(_ALL_TABLES).fetchall()]
     if not config.tables:
         return found
-    wanted = []
-    for name in config.tables:
+    wanted: list[tuple[str, str]] = []
+    for name in (*config.tables, *((config.outbox,) if config.outbox else ())):
         schema, _, table = name.rpartition(".")
         place = (schema or "public", table)
         if place not in found:
@@ -152,7 +152,8 @@ def wanted_tables(
                 f"the database has no table {'.'.join(place)}",
                 hint="name it as schema.table, or create it",
             )
-        wanted.append(place)
+        if place not in wanted:
+            wanted.append(place)
     return wanted
 
 

@@ -104,7 +104,8 @@ class Snapshot:
         records: list[Record] = []
         source = self._source(relation)
         begun = self._state.get("table") == table.collection
-        if (begun and not table.key()) or (self._state.get("again") and not begun):
+        anew = (begun and not table.key()) or (self._state.get("again") and not begun)
+        if anew and relation.outbox is None:
             records.append(relation.encoder.truncated(source, self._rest()))
         schemas = self._position.get("schemas", {})
         if schemas.get(table.collection) != relation.digest:
@@ -176,6 +177,10 @@ class Snapshot:
         return Batch(self._position, records, len(records))
 
     def _encode(self, relation: Relation, data: bytes) -> list[Record]:
+        if relation.outbox is not None:
+            events = [relation.event(row) for row in copied.rows(data, relation.converters)]
+            self._relations.topics.update(dict.fromkeys(event[0] for event in events))
+            return events
         source, rest = self._source(relation), self._rest()
         created = relation.encoder.created
         return [created(row, source, rest, "r") for row in copied.rows(data, relation.converters)]

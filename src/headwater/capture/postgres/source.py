@@ -22,7 +22,7 @@ from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import connect, identifier, plain
 from headwater.capture.postgres.incremental import Incremental
-from headwater.capture.postgres.relations import Relations
+from headwater.capture.postgres.relations import Relations, outbox_place
 from headwater.capture.postgres.replication import Replication
 from headwater.capture.postgres.snapshot import Snapshot
 from headwater.capture.postgres.stream import Stream
@@ -71,7 +71,7 @@ class PostgresSource:
         if not relations.topics:
             slot.ensure_publication(self._database(), config, self._publication)
             for table in Catalog(self._database()).tables(self._publication):
-                relations.topics[relations.topic(table.namespace, table.name)] = None
+                relations.of_table(table)  # which notes its topic
             own = (config.transaction_topic, config.schema_topic, f"{config.name}.message")
             relations.topics.update(dict.fromkeys(own))
         return list(relations.topics)
@@ -142,6 +142,11 @@ class PostgresSource:
             if name not in names:
                 raise Misconfigured(
                     f"{name} is not captured", hint=f"captured: {', '.join(names) or 'nothing yet'}"
+                )
+            if outbox_place(self._config) == tuple(name.split(".", 1)):
+                raise Misconfigured(
+                    f"{name} is an outbox: its events would be sent twice",
+                    hint="read the topics that its rows name from the beginning",
                 )
             if not names[name].key():
                 raise Misconfigured(

@@ -1,0 +1,39 @@
+"""Rows of the outbox are events for the topics that they name, sent if and only if they commit."""
+
+from __future__ import annotations
+
+from tests.capture.core.reading import read
+from tests.capture.postgres.running import Setting
+
+
+def test_rows_of_the_outbox_become_events_with_key_headers_and_type(setting: Setting) -> None:
+    kind = f"Order{setting.name}"
+    setting.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype text, "
+        "aggregateid text, type text, payload jsonb, headers jsonb)",
+    )
+    insert = (
+        "INSERT INTO outbox (aggregatetype, aggregateid, type, payload, headers) "
+        f"VALUES ('{kind}', %s, 'Placed', %s, %s)"
+    )
+    with setting.connect() as connection:
+        connection.execute(insert, ["0", '{"n": 0}', None])
+    with setting.running(setting.config("t", outbox="outbox", partitions=1)) as runner:
+        with setting.connect() as connection:
+            connection.execute(insert, ["1", '{"n": 1}', '{"trace": "abc"}'])
+            connection.execute("DELETE FROM outbox")
+            connection.commit()
+            connection.execute(insert, ["2", '{"n": 2}', None])
+            connection.rollback()
+        setting.execute(
+            "INSERT INTO outbox VALUES (gen_random_uuid(), 'no topic!', '3', 'x', '{}')",
+            "UPDATE outbox SET type = 'other'",
+        )
+        setting.caught_up(runner)
+    events = read(setting.bootstrap, f"outbox.event.{kind}")
+    assert [(event.key, event.value) for event in events] == [(0, {"n": 0}), (1, {"n": 1})]
+    headers = dict(events[1].headers)
+    assert headers["eventType"] == b"Placed" and headers["trace"] == b"abc"
+    assert len(headers["id"]) == 36
+    assert len(read(setting.bootstrap, f"{setting.name}.outbox.dead-letters")) == 2
