@@ -97,6 +97,9 @@ def test_text_that_is_no_utf_8_does_not_stop_the_capture(tmp_path: Path) -> None
     log = Log(tmp_path / "a.db").drain()
     app.execute("INSERT INTO orders VALUES (1, CAST(x'61ff62' AS TEXT), 0)")
     assert log.drain().changes() == [("c", None, row(1, "a\ufffdb", 0))]
+    app.execute("CREATE TRIGGER own AFTER UPDATE ON orders BEGIN SELECT 1; END")
+    app.execute("UPDATE orders SET n = 1")
+    assert log.drain().changes()[-1][2] == row(1, "a\ufffdb", 1)
 
 
 UNIQUE = (

@@ -22,15 +22,13 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from headwater.capture.errors import Refused
 from headwater.capture.sqlite import state
-from headwater.capture.sqlite.changes import Values
 from headwater.capture.sqlite.connection import quoted, writing
-from headwater.capture.sqlite.order import Noted, end_rows, true_order
-from headwater.capture.sqlite.shape import ColumnShape, Shape, is_wanted, read_shape, user_tables
+from headwater.capture.sqlite.repair import heal, put_in_order
+from headwater.capture.sqlite.shape import Shape, is_wanted, read_shape, user_tables
 from headwater.capture.sqlite.triggers import (
     CHANGES,
     SCHEMAS,
@@ -116,7 +114,7 @@ class Reconciliation:
         _require_width(now)
         if now.public == known.public:
             if not self._are_last(sid, known):
-                certain = self._put_in_order(sid, known)
+                certain = put_in_order(self._connection, self._verified, sid, known)
                 self._make_triggers(sid, now)
                 if not certain:
                     self._note_truncated(sid)
@@ -132,7 +130,9 @@ class Reconciliation:
         renamed = columns_of(self._triggers[sid][f"_headwater_{sid}_insert"][1])
         pairs = zip(known.names, renamed, strict=True)
         new_sid = self._new_sid(now, "ALTER", {old: new for old, new in pairs if old != new})
-        certain = self._are_last(sid, known) or self._put_in_order(sid, known, renamed)
+        certain = self._are_last(sid, known) or put_in_order(
+            self._connection, self._verified, sid, known, renamed
+        )
         self._make_triggers(sid, now, new_sid)
         added = [column for column in now.columns if column.name not in renamed]
         shifted = now.key != known.key or now.rowid != known.rowid
@@ -140,7 +140,7 @@ class Reconciliation:
             self._note_truncated(sid)
             self._note_backfill(new_sid)
         elif added:
-            self._heal(sid, known, new_sid, now, added)
+            heal(self._connection, self._verified, sid, known, new_sid, now, added)
 
     def _begin(self, table: str) -> None:
         """A table that was not captured until now, or was made anew."""
@@ -175,44 +175,6 @@ class Reconciliation:
         )
         return all(TRIGGER.fullmatch(name) for (name,) in rows)
 
-    def _put_in_order(self, sid: int, shape: Shape, names: Sequence[str] = ()) -> bool:
-        """A newer trigger of the application ran before ours: its changes were noted too early.
-        Whether the order that was found ends with the rows as they are. `names`: of the columns now."""
-        width = len(shape.names)
-        columns = ", ".join(f"v{place}" for place in range(2 * width))
-        rows = self._connection.execute(
-            f"SELECT seq, op, {columns} FROM {CHANGES} WHERE sid = ? AND seq > ?"
-            " AND op IN ('c', 'u', 'd') ORDER BY seq",
-            (sid, self._verified),
-        ).fetchall()
-        noted = [
-            Noted(
-                row[0],
-                None if row[1] == "c" else row[2 : 2 + width],
-                {"c": row[2 : 2 + width], "u": row[2 + width :], "d": None}[row[1]],
-            )
-            for row in rows
-        ]
-        found = true_order(noted, shape.order)
-        moved = [(old.seq, seq) for old, seq in zip(noted, found, strict=True) if old.seq != seq]
-        for _place, seq in moved:
-            self._connection.execute(f"UPDATE {CHANGES} SET seq = -seq WHERE seq = ?", (seq,))
-        for place, seq in moved:
-            self._connection.execute(f"UPDATE {CHANGES} SET seq = ? WHERE seq = ?", (place, -seq))
-        by_seq = {one.seq: one for one in noted}
-        ends = end_rows([by_seq[seq] for seq in found], shape.order)
-        return self._are_so(shape, names or shape.names, ends)
-
-    def _are_so(
-        self, shape: Shape, names: Sequence[str], rows: Mapping[tuple[Any, ...], Values | None]
-    ) -> bool:
-        """Whether the table has these rows, and has those no more that are None."""
-        same = " AND ".join(f"{quoted(names[place])} IS ?" for place in shape.order)
-        query = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(shape.table)} WHERE {same}"
-        return all(
-            self._connection.execute(query, key).fetchone() == row for key, row in rows.items()
-        )
-
     def _make_triggers(self, sid: int, now: Shape, new_sid: int | None = None) -> None:
         for name in self._triggers.get(sid, {}):
             self._connection.execute(f"DROP TRIGGER {quoted(name)}")
@@ -238,30 +200,6 @@ class Reconciliation:
         assert sid is not None
         self._note_schema(sid, kind, shape.sql, renamed)
         return sid
-
-    def _heal(
-        self, sid: int, known: Shape, new_sid: int, now: Shape, added: Sequence[ColumnShape]
-    ) -> None:
-        """Rows that were written after ADD COLUMN by triggers that did not know the column."""
-        defaults = {column.name: column.default or "NULL" for column in added}
-        table, width = quoted(now.table), len(known.names)
-        row = [f"t.{quoted(name)}" for name in now.names]
-        before = [
-            f"({defaults[name]})" if name in defaults else f"t.{quoted(name)}" for name in now.names
-        ]
-        differs = " OR ".join(
-            f"t.{quoted(name)} IS NOT ({text})" for name, text in defaults.items()
-        )
-        same = " AND ".join(
-            f"t.{quoted(now.names[place])} = iif(c.op = 'u', c.v{place + width}, c.v{place})"
-            for place in now.order
-        )
-        self._connection.execute(
-            f"{insert_into(2 * len(row))} SELECT DISTINCT julianday('now'), {new_sid}, 'h', "
-            f"{', '.join(before + row)} FROM {CHANGES} c CROSS JOIN {table} t "
-            f"WHERE c.seq > ? AND c.sid = ? AND c.op IN ('c', 'u') AND {same} AND ({differs})",
-            (self._verified, sid),
-        )
 
     def _widen(self, width: int) -> None:
         have = len(self._connection.execute(f"PRAGMA table_info({CHANGES})").fetchall()) - 4

@@ -191,9 +191,14 @@ class SqliteSource:
 
     def _reconcile(self) -> None:
         drain = self._drain
-        drain.version, moved = reconcile(
-            self._connection, self._config.name, self._patterns, drain.verified
-        )
+        arguments = (self._connection, self._config.name, self._patterns, drain.verified)
+        try:
+            drain.version, moved = reconcile(*arguments)
+        except sqlite3.OperationalError as error:
+            if not connections.is_damaged_text(error):
+                raise
+            connections.tolerate_damaged_text(self._connection)
+            drain.version, moved = reconcile(*arguments)
         drain.forget_shapes()
         if moved:
             # VACUUM may have numbered rows anew: tables that are read by rowid begin again.
