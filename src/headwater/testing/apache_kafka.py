@@ -184,7 +184,8 @@ def _properties(
 
 def _format(java: str, classpath: str, properties: Path) -> None:
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    arguments = ["format", "-t", cluster_id, "-c", str(properties)]
+    # As one word: an id may begin with a dash, and would be taken for another option.
+    arguments = ["format", f"--cluster-id={cluster_id}", "-c", str(properties)]
     done = subprocess.run(
         [java, "-XX:TieredStopAtLevel=1", "-cp", classpath, "kafka.tools.StorageTool", *arguments],
         capture_output=True,
