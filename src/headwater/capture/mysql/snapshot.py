@@ -18,19 +18,13 @@ from typing import Any
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Refused
-from headwater.capture.mysql import charsets
-from headwater.capture.mysql import table_map as wire
-from headwater.capture.mysql.columns import Description
+from headwater.capture.mysql import chunks
 from headwater.capture.mysql.connection import Address, Connection, Packet, text_values
 from headwater.capture.mysql.encoding import ENVELOPE_BYTES
 from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
 
 CHUNK_ROWS = 20_000
-_ORDERED = {
-    *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG, wire.NEWDECIMAL, wire.DATE),
-    *(wire.DATETIME2, wire.TIMESTAMP2, wire.TIME2, wire.YEAR, wire.STRING, wire.VARCHAR),
-}
 
 
 class View:
@@ -104,11 +98,11 @@ class Snapshot:
             schemas[table.name] = table.digest
             self._tables.latest[table.name] = table
             records.append(self._schema(table))
-        chunked = continues(table)
+        chunked = chunks.continues(table)
         if started and after is None and table.outbox is None:
             # It was read before, at least in part: readers forget what they have of it.
-            rest = _rest()
-            records.append(self._tables.emptied(table.name, self._source(table.name), rest))
+            source = self._source(table.name)
+            records.append(self._tables.emptied(table.name, source, outside_transactions()))
         count = told = 0
         size = 0
         snapshot: dict[str, Any] = {"pending": left, "table": table.name, **again}
@@ -133,32 +127,22 @@ class Snapshot:
         self, table: CapturedTable, after: Any, chunked: bool
     ) -> Iterator[tuple[list[Packet], Any]]:
         """Rows as the server's text, with the key of the last, where one can go on from it."""
-        names = [_quoted(column.name) for column in table.descriptions]
-        shown = ", ".join(
-            field.select.format(name) for field, name in zip(table.fields, names, strict=True)
-        )
-        # Key columns once more, as they are: an expression may stand in their place above.
-        keys = [names[place] for place in table.key] if chunked else []
-        shown = ", ".join([shown, *keys])
-        source = f"{_quoted(self._tables.database)}.{_quoted(table.name)}"
+        database, limit = self._tables.database, self._chunk_rows if chunked else None
         while True:
-            condition, parameters = _after(table, after)
-            order = f" ORDER BY {', '.join(keys)} LIMIT {self._chunk_rows}" if chunked else ""
-            statement = f"SELECT {shown} FROM {source}{condition}{order}"
             count = 0
+            statement, parameters = chunks.query(database, table, after, limit)
             for rows in self._view.connection.result(statement, parameters):
                 count += len(rows)
                 last = None
                 if chunked:
-                    texts = text_values(rows[-1], [bytes] * (len(names) + len(keys)))
-                    last = after = _key_of(table, texts[len(names) :])
+                    last = after = chunks.key_of(table, rows[-1])
                 yield rows, last
             if not chunked or count < self._chunk_rows:
                 return
 
     def _encode(self, table: CapturedTable, rows: Sequence[Packet], records: list[Record]) -> int:
         source = self._source(table.name)
-        rest = _rest()
+        rest = outside_transactions()
         created = table.encoder.created
         converters = [field.from_text for field in table.fields]
         size = 0
@@ -187,58 +171,7 @@ class Snapshot:
         return table.schema_record(topic, database, None, self._source(table.name), _now_ms())
 
 
-def continues(table: CapturedTable) -> bool:
-    """Whether reading can go on after a key: there is one, and its text compares as it sorts."""
-    columns = [table.descriptions[place] for place in table.key]
-    return bool(columns) and all(column.wire.type in _ORDERED for column in columns)
-
-
-def _after(table: CapturedTable, after: Any) -> tuple[str, list[Any] | None]:
-    """The condition for what follows a key: a > x OR (a = x AND (b > y OR …)).
-
-    Written out, because the server uses no index for a comparison of whole rows.
-    """
-    if after is None:
-        return "", None
-    condition = ""
-    parameters: list[Any] = []
-    for place, value in reversed(list(zip(table.key, after, strict=True))):
-        column = table.descriptions[place]
-        name, given = _quoted(column.name), _parameter(column, value)
-        if condition:
-            condition = f"({name} > %s OR ({name} = %s AND {condition}))"
-            parameters = [given, given, *parameters]
-        else:
-            condition, parameters = f"{name} > %s", [given]
-    return f" WHERE {condition}", parameters
-
-
-def _key_of(table: CapturedTable, texts: Sequence[bytes]) -> list[str]:
-    """The key's values for a position: text, or hexadecimal where they are bytes."""
-    return [
-        text.hex() if _is_bytes(table.descriptions[place]) else text.decode()
-        for place, text in zip(table.key, texts, strict=True)
-    ]
-
-
-def _is_bytes(column: Description) -> bool:
-    return column.charset == charsets.BINARY and not column.special
-
-
-def _parameter(column: Description, value: str) -> Any:
-    if _is_bytes(column):
-        return bytes.fromhex(value)
-    if column.wire.type in (wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG):
-        return int(value)
-    return value
-
-
-def _quoted(name: str) -> str:
-    # Statements go through the driver's own formatting, where a percent sign stands for itself doubled.
-    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
-
-
-def _rest() -> str:
+def outside_transactions() -> str:
     """What follows the source block of a row that no transaction brought."""
     now = time.time_ns()
     return f',"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now},"transaction":null'

@@ -4,7 +4,8 @@ A position:
 
     {"gtid": every transaction up to here is in the log, "within": {"gtid", "events", …}: and so much of
      the one after it, "file", "pos": the same place on the server "server",
-     "schemas": {table: digest}, "snapshot": {"pending", "table", "after", "again"} while it goes on}
+     "schemas": {table: digest}, "requests": how many were seen, "incremental": {"tables", "after"}
+     while tables are read again, "snapshot": {"pending", "table", "after", "again"} while it goes on}
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from collections.abc import Iterator
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Misconfigured
-from headwater.capture.mysql import preflight, schema, stream
+from headwater.capture.mysql import chunks, preflight, schema, stream
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.columns import DECIMALS, ZERO_DATES, Style
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.incremental import Incremental
 from headwater.capture.mysql.replication import BinlogStream
-from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View, continues
+from headwater.capture.mysql.requests import Requests, ask, topic
+from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View
 from headwater.capture.mysql.tables import Tables, wanted_tables
 from headwater.capture.source import Finding
 
@@ -46,6 +49,7 @@ class MariaDBSource:
         self._view: View | None = None
         self._snapshot: Snapshot | None = None
         self._tables: Tables | None = None
+        self._incremental: Incremental | None = None
         if any("." in name for name in config.tables):
             raise Misconfigured(
                 f"capture {config.name}: tables are named without their database",
@@ -59,7 +63,8 @@ class MariaDBSource:
 
     def topics(self) -> list[str]:
         tables = self._known_tables()
-        return [*tables.topics(), self._config.transaction_topic, self._config.schema_topic]
+        own = [self._config.transaction_topic, self._config.schema_topic, topic(self._config)]
+        return [*tables.topics(), *own]
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
@@ -94,8 +99,19 @@ class MariaDBSource:
         preflight.require(self._database(), self._address, self._server_id)
         self._check_continuity(position)
         assembly = self._assembling(position)
+        incremental = self._incremental = Incremental(
+            self._config, self._known_tables(), self._database(), position, self._chunk_rows
+        )
+        requests = Requests(self._config, position.get("requests", 0))
         assert self._binlog is not None
-        yield from stream.follow(self._binlog, assembly)
+        try:
+            for batch in stream.follow(self._binlog, assembly, lambda: incremental.active):
+                incremental.want(requests.take())
+                incremental.follow(batch)
+                batch.position["requests"] = requests.offset
+                yield batch
+        finally:
+            requests.close()
 
     def acknowledge(self, position: Position) -> None:
         """MariaDB keeps its binary log by age, whoever reads it: there is nothing to tell it."""
@@ -105,13 +121,24 @@ class MariaDBSource:
         return Lag(seconds=behind, detail=f"the server is at {self._server_gtid()}")
 
     def progress(self) -> Progress | None:
-        return self._snapshot.progress if self._snapshot is not None else None
+        reading = self._snapshot or self._incremental
+        return reading.progress if reading is not None else None
 
     def request_snapshot(self, tables: list[str]) -> str:
-        raise Misconfigured(
-            "a MariaDB capture cannot read tables again while it streams",
-            hint=f"stop it, then: headwater capture run {self._config.name} --resnapshot",
-        )
+        known = self._known_tables()
+        names = tables or [name for name in sorted(known.now) if name != self._config.outbox]
+        for name in names:
+            if name not in known.now or not known.wants(self._address.database, name):
+                raise Misconfigured(
+                    f"the capture has no table {name!r}", hint="name it in `tables` first"
+                )
+            if not chunks.continues(known.as_now(name)):
+                raise Misconfigured(
+                    f"{name} has no primary key in whose order it could be read",
+                    hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
+                )
+        ask(self._config, names)
+        return f"the capture will read {', '.join(names)} again, while it goes on"
 
     def forget(self) -> None:
         """The server keeps nothing for a capture."""
@@ -168,7 +195,7 @@ class MariaDBSource:
         pending = set(state["pending"])
         tables = self._known_tables()
         name = state.get("table")
-        if name in tables.now and state.get("after") and continues(tables.as_now(name)):
+        if name in tables.now and state.get("after") and chunks.continues(tables.as_now(name)):
             pending.discard(name)
         assembly.skip(frozenset(pending))
         assert self._binlog is not None

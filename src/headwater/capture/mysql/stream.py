@@ -6,7 +6,7 @@ in the log within milliseconds, and under load batches grow by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch
 from headwater.capture.mysql.assembly import Assembly
@@ -14,11 +14,15 @@ from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.source import IDLE_S
 
+HURRY_S = 0.001
 
-def follow(binlog: BinlogStream, assembly: Assembly) -> Iterator[Batch]:
-    """All that comes, for ever."""
+
+def follow(
+    binlog: BinlogStream, assembly: Assembly, hurried: Callable[[], bool] = lambda: False
+) -> Iterator[Batch]:
+    """All that comes, for ever. `hurried`: whether someone else waits for the next batch."""
     while True:
-        frames = binlog.read(IDLE_S)
+        frames = binlog.read(HURRY_S if hurried() else IDLE_S)
         at = 0
         while at < len(frames):
             at = assembly.feed(frames, at)

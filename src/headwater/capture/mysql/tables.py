@@ -264,7 +264,8 @@ class Tables:
 
     def as_now(self, name: str) -> CapturedTable:
         """The table as the server describes it, for a snapshot."""
-        now = self.now[name]
-        return CapturedTable(
-            self._config, self.database, name, now.columns, now.key, self._style, True
-        )
+        return self.captured(self.now[name])
+
+    def captured(self, now: Table) -> CapturedTable:
+        config, style = self._config, self._style
+        return CapturedTable(config, self.database, now.name, now.columns, now.key, style, True)

@@ -1,0 +1,88 @@
+"""A table's rows in the order of its key, some at a time; called by `snapshot` and `incremental`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headwater.capture.mysql import charsets
+from headwater.capture.mysql import table_map as wire
+from headwater.capture.mysql.columns import Description
+from headwater.capture.mysql.connection import Packet, text_values
+from headwater.capture.mysql.tables import CapturedTable
+
+_ORDERED = {
+    *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG, wire.NEWDECIMAL, wire.DATE),
+    *(wire.DATETIME2, wire.TIMESTAMP2, wire.TIME2, wire.YEAR, wire.STRING, wire.VARCHAR),
+}
+
+
+def query(
+    database: str, table: CapturedTable, after: Any, limit: int | None
+) -> tuple[str, list[Any] | None]:
+    """The statement for what follows a key; without limit: all, in no order."""
+    names = [_quoted(column.name) for column in table.descriptions]
+    shown = [field.select.format(name) for field, name in zip(table.fields, names, strict=True)]
+    # Key columns once more, as they are: an expression may stand in their place before.
+    keys = [names[place] for place in table.key]
+    source = f"{_quoted(database)}.{_quoted(table.name)}"
+    condition, parameters = _after(table, after)
+    order = f" ORDER BY {', '.join(keys)} LIMIT {limit}" if limit is not None else ""
+    return f"SELECT {', '.join([*shown, *keys])} FROM {source}{condition}{order}", parameters
+
+
+def key_of(table: CapturedTable, row: Packet) -> list[str]:
+    """A row's key, for a position."""
+    texts = text_values(row, [bytes] * (len(table.fields) + len(table.key)))
+    return _key_of(table, texts[len(table.fields) :])
+
+
+def continues(table: CapturedTable) -> bool:
+    """Whether reading can go on after a key: there is one, and its text compares as it sorts."""
+    columns = [table.descriptions[place] for place in table.key]
+    return bool(columns) and all(column.wire.type in _ORDERED for column in columns)
+
+
+def _after(table: CapturedTable, after: Any) -> tuple[str, list[Any] | None]:
+    """The condition for what follows a key: a > x OR (a = x AND (b > y OR …)).
+
+    Written out, because the server uses no index for a comparison of whole rows.
+    """
+    if after is None:
+        return "", None
+    condition = ""
+    parameters: list[Any] = []
+    for place, value in reversed(list(zip(table.key, after, strict=True))):
+        column = table.descriptions[place]
+        name, given = _quoted(column.name), _parameter(column, value)
+        if condition:
+            condition = f"({name} > %s OR ({name} = %s AND {condition}))"
+            parameters = [given, given, *parameters]
+        else:
+            condition, parameters = f"{name} > %s", [given]
+    return f" WHERE {condition}", parameters
+
+
+def _key_of(table: CapturedTable, texts: Sequence[bytes]) -> list[str]:
+    """The key's values for a position: text, or hexadecimal where they are bytes."""
+    return [
+        text.hex() if _is_bytes(table.descriptions[place]) else text.decode()
+        for place, text in zip(table.key, texts, strict=True)
+    ]
+
+
+def _is_bytes(column: Description) -> bool:
+    return column.charset == charsets.BINARY and not column.special
+
+
+def _parameter(column: Description, value: str) -> Any:
+    if _is_bytes(column):
+        return bytes.fromhex(value)
+    if column.wire.type in (wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG):
+        return int(value)
+    return value
+
+
+def _quoted(name: str) -> str:
+    # Statements go through the driver's own formatting, where a percent sign stands for itself doubled.
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"

@@ -1,0 +1,168 @@
+"""Tables read again while the stream goes on: DBLog's algorithm, with GTIDs as watermarks.
+
+Called by `source` with every batch of the stream. A chunk is read, then the server's GTID (the high
+watermark). What the stream hands over until it has passed that watermark may be newer than the chunk, so
+rows whose key it names are dropped from the chunk; what is left is appended, behind the watermark. Nothing
+is written to the database.
+
+    stream  ──u(1)──u(7)──────┬───────────▶      chunk {5, 7, 9} read here ┐
+                              high           appended after high:  r(5) r(9)
+
+A chunk in whose time the table was truncated or changed its columns is read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import CaptureError
+from headwater.capture.mysql import chunks, schema
+from headwater.capture.mysql.connection import Connection, text_values
+from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.snapshot import outside_transactions
+from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
+
+CHUNK_ROWS_MAX = 5_000
+RETRIES = 3
+
+
+class Chunk:
+    """Rows that wait for the stream to pass their watermark."""
+
+    def __init__(
+        self, table: CapturedTable, records: list[Record], last: Any, high: GtidPosition
+    ) -> None:
+        self.table = table
+        self.records = records
+        self.last = last
+        self.high = high
+        self.changed: set[bytes | None] = set()
+
+
+class Incremental:
+    """What is still to be read again, and the chunk at hand."""
+
+    def __init__(
+        self,
+        config: CaptureConfig,
+        tables: Tables,
+        connection: Connection,
+        position: Position,
+        chunk_rows: int,
+    ) -> None:
+        self._config = config
+        self._tables = tables
+        self._connection = connection
+        self._rows_max = min(chunk_rows, CHUNK_ROWS_MAX)
+        state = position.get("incremental", {})
+        self._pending: list[str] = list(state.get("tables", []))
+        self._after: Any = state.get("after")
+        self._chunk: Chunk | None = None
+        self._count = 0
+        self._failures = 0
+        self.progress: Progress | None = None
+        # Seams for tests: what happens between a chunk and its watermark, and whether that matters.
+        self.between: Callable[[], None] = lambda: None
+        self.drops_changed = True
+
+    def want(self, tables: list[str]) -> None:
+        self._pending += [name for name in tables if name not in self._pending]
+
+    @property
+    def active(self) -> bool:
+        return bool(self._pending)
+
+    def follow(self, batch: Batch) -> None:
+        """Look at what the stream hands over; append the chunks whose time has come."""
+        passed = GtidPosition.parse(batch.position["gtid"])
+        whole = "within" not in batch.position
+        if self._chunk is not None:
+            topic = self._chunk.table.topic
+            self._chunk.changed.update([r[1] for r in batch.records if r[0] == topic])
+        size = 0
+        while self._pending and size < BATCH_BYTES:
+            chunk = self._chunk = self._chunk or self._read()
+            if chunk is None:
+                break
+            if not whole or not all(map(passed.has, chunk.high.last.values())):
+                break
+            self._chunk = None
+            size += self._append(chunk, batch)
+        if self._pending:
+            batch.position["incremental"] = {"tables": list(self._pending), "after": self._after}
+        else:
+            batch.position.pop("incremental", None)
+
+    def _append(self, chunk: Chunk, batch: Batch) -> int:
+        now = self._tables.now.get(chunk.table.name)
+        if now is None or self._tables.captured(now).digest != chunk.table.digest:
+            return BATCH_BYTES  # its columns changed: read it again, after what is known now is out
+        if self.drops_changed:
+            if None in chunk.changed:
+                return 0  # truncated meanwhile: read it again
+            rows = [record for record in chunk.records if record[1] not in chunk.changed]
+        else:
+            rows = chunk.records
+        batch.records += rows
+        batch.rows += len(rows)
+        self._done(chunk)
+        return sum(len(record[2] or b"") for record in rows)
+
+    def _done(self, chunk: Chunk) -> None:
+        self._after = chunk.last
+        self._count += len(chunk.records)
+        if len(chunk.records) < self._rows_max:
+            self._pending.pop(0)
+            self._after, self._count = None, 0
+        left = len(self._pending)
+        expected = self._tables.now[chunk.table.name].rows
+        self.progress = Progress(chunk.table.name, self._count, expected, 0, left) if left else None
+
+    def _read(self) -> Chunk | None:
+        """The next chunk as it is now; None if there is none, or not at this moment."""
+        name = self._pending[0]
+        # As the server has it now, which may be ahead of what the stream has come to.
+        now = schema.read(self._connection, self._tables.database, [name], missing_ok=True).get(
+            name
+        )
+        table = None if now is None else self._tables.captured(now)
+        if table is None or not chunks.continues(table) or table.outbox is not None:
+            self._pending.pop(0)  # dropped since it was asked for, or without a key now
+            self._after = None
+            return None
+        try:
+            records, last = self._rows(table)
+            self._failures = 0
+        except CaptureError:
+            # Its columns may have changed since they were asked for: once more, but not for ever.
+            self._failures += 1
+            if self._failures > RETRIES:
+                raise
+            return None
+        self.between()
+        high = GtidPosition.parse(str(self._connection.value("SELECT @@gtid_binlog_pos")))
+        return Chunk(table, records, last, high)
+
+    def _rows(self, table: CapturedTable) -> tuple[list[Record], Any]:
+        statement, parameters = chunks.query(
+            self._tables.database, table, self._after, self._rows_max
+        )
+        gtid = str(self._connection.value("SELECT @@gtid_binlog_pos"))
+        source, rest = self._source(table.name, gtid), outside_transactions()
+        created, converters = table.encoder.created, [field.from_text for field in table.fields]
+        records: list[Record] = []
+        last = self._after
+        for rows in self._connection.result(statement, parameters):
+            records += [created(text_values(row, converters), source, rest, "r") for row in rows]
+            last = chunks.key_of(table, rows[-1])
+        return records, last
+
+    def _source(self, table: str, gtid: str) -> str:
+        name, database = self._config.name, self._tables.database
+        now_ms = time.time_ns() // 1_000_000
+        head, tail = source_block(name, database, table, now_ms, 0, gtid, "", "incremental")
+        return f'{head}0,"row":0{tail}'

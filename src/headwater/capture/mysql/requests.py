@@ -1,0 +1,69 @@
+"""Requests to the capture that runs, from another process: to read tables again.
+
+MariaDB has nowhere to leave a message that would reach a replica, so they lie in the log: topic
+NAME.requests, partition 0, each {"snapshot": [table, …]}. Called by `source`; `headwater capture snapshot`
+asks. How many were seen is in the position, so each is done once, also across restarts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from headwater.capture.config import CaptureConfig
+from headwater.capture.errors import Interrupted
+
+TIMEOUT_S = 15.0
+AT_ONCE = 100
+
+
+def topic(config: CaptureConfig) -> str:
+    return f"{config.name}.requests"
+
+
+def _settings(config: CaptureConfig) -> dict[str, Any]:
+    return {"bootstrap.servers": config.bootstrap, "log_level": 0, **config.client}
+
+
+def ask(config: CaptureConfig, tables: list[str]) -> None:
+    """Leave a request; returns when it is in the log."""
+    failed: list[KafkaError] = []
+    producer = Producer({**_settings(config), "acks": "all", "message.timeout.ms": 10_000})
+    value = json.dumps({"snapshot": tables})
+    producer.produce(
+        topic(config),
+        value,
+        partition=0,
+        on_delivery=lambda error, _: failed.append(error) if error else None,
+    )
+    if producer.flush(TIMEOUT_S) or failed:
+        said = failed[0].str() if failed else "no answer"
+        raise Interrupted(f"the request cannot be left in {topic(config)}: {said}")
+
+
+class Requests:
+    """Reads them while the capture runs; never waits."""
+
+    def __init__(self, config: CaptureConfig, offset: int) -> None:
+        self.offset = offset
+        settings = {"group.id": f"headwater-{config.name}", "enable.auto.commit": False}
+        latest = {"auto.offset.reset": "earliest", "fetch.wait.max.ms": 500}
+        self._consumer = Consumer({**_settings(config), **settings, **latest})
+        self._consumer.assign([TopicPartition(topic(config), 0, offset)])
+
+    def take(self) -> list[str]:
+        """The tables that were asked for since the last time."""
+        wanted: list[str] = []
+        try:
+            for message in self._consumer.consume(AT_ONCE, 0):
+                if message.error() is None:
+                    wanted += json.loads(message.value() or b"{}").get("snapshot", [])
+                    self.offset = (message.offset() or 0) + 1
+        except (KafkaException, ValueError):
+            pass  # the writer finds out about a broker that is away; a strange record asks nothing
+        return wanted
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,154 @@
+"""Tables read again while the stream goes on, and what would happen without its care."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headwater import testing
+from headwater.broker.broker import Broker
+from headwater.capture.errors import Misconfigured
+from headwater.capture.runner import Runner
+from tests.capture.core.reading import fold, read
+from tests.capture.mysql.captured import Setting
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[Broker]:
+    with testing.broker(settings={"num.partitions": "3"}) as running:
+        yield running
+
+
+def _again(setting: Setting, *, careful: bool) -> None:
+    """Read `t` again; between each chunk and its watermark rows of it change."""
+    config = setting.config(options={"chunk_rows": 10})
+    source = setting.source(config)
+    assert setting.position is not None
+    stream = source.stream(setting.position)
+    setting._take(next(stream))
+    incremental = source._incremental
+    assert incremental is not None
+    numbers = iter(range(3, 100, 10))
+
+    def between() -> None:
+        number = next(numbers, None)
+        if number is None:
+            return
+        setting.execute(
+            f"UPDATE t SET v = v + 1 WHERE id = {number}",
+            f"DELETE FROM t WHERE id = {number + 1}",
+            f"UPDATE t SET id = {1000 + number} WHERE id = {number + 2}",
+        )
+
+    incremental.between = between
+    incremental.drops_changed = careful
+    incremental.want(["t"])
+    for _ in range(200):
+        setting._take(next(stream))
+        if not incremental.active:
+            break
+    assert not incremental.active
+    setting.stream(config)
+
+
+@pytest.mark.parametrize("careful", [True, False])
+def test_rows_that_changed_meanwhile_are_dropped_and_must_be(
+    setting: Setting, careful: bool
+) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t SELECT seq, 0 FROM seq_1_to_95",
+    )
+    setting.snapshot()
+    _again(setting, careful=careful)
+    read_again = [value for _, _, value in setting.records if value and value.get("op") == "r"]
+    assert {value["source"]["snapshot"] for value in read_again} == {"true", "incremental"}
+    assert len(read_again) > 150
+    equal = setting.fold("t") == setting.as_snapshot("t")
+    assert equal is careful, "without dropping them, old rows would come after their changes"
+
+
+def test_columns_that_change_between_chunks_are_read_anew(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t SELECT seq, 0 FROM seq_1_to_50",
+    )
+    setting.snapshot()
+    config = setting.config(options={"chunk_rows": 10})
+    source = setting.source(config)
+    assert setting.position is not None
+    stream = source.stream(setting.position)
+    setting._take(next(stream))
+    assert source._incremental is not None
+    statements = iter(["ALTER TABLE t ADD COLUMN w INT DEFAULT 5", "TRUNCATE TABLE t"])
+    source._incremental.between = lambda: setting.execute(next(statements, "DO 1"))
+    source._incremental.want(["t"])
+    for _ in range(100):
+        setting._take(next(stream))
+        if not source._incremental.active:
+            break
+    setting.stream(config)
+    assert setting.fold("t") == setting.as_snapshot("t") == {}
+
+
+def test_a_request_goes_on_after_a_restart(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)",
+        "INSERT INTO t SELECT seq, REPEAT('v', 2000) FROM seq_1_to_3000",
+    )
+    setting.snapshot()
+    config = setting.config(options={"chunk_rows": 100})
+    restarts = 0
+    assert setting.position is not None
+    setting.position["incremental"] = {"tables": ["t"], "after": None}
+    while "incremental" in setting.position:
+        source = setting.source(config)
+        setting._take(next(source.stream(setting.position)))
+        source.close()
+        restarts += 1
+    assert restarts > 3
+    again = [
+        v["after"]["id"]
+        for _, _, v in setting.records
+        if v and v["source"]["snapshot"] == "incremental"
+    ]
+    assert again == list(range(1, 3001))
+
+
+def test_a_running_capture_takes_requests_from_the_log(setting: Setting, log: Broker) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "CREATE TABLE nokey (v INT)",
+        "INSERT INTO t VALUES (1), (2)",
+    )
+    config = setting.config(bootstrap=log.bootstrap)
+    runner = Runner(config, heartbeat_s=0.2)
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    try:
+        _until(lambda: runner.status.phase == "streaming")
+        assert "t" in setting.source(config).request_snapshot(["t"])
+        with pytest.raises(Misconfigured):
+            setting.source(config).request_snapshot(["nokey"])
+        topic = f"{setting.name}.t"
+
+        def again() -> bool:
+            found = [r.value["source"]["snapshot"] for r in read(log.bootstrap, topic)]
+            return found.count("incremental") == 2
+
+        _until(again)
+        _until(lambda: (runner.status.position or {}).get("requests") == 1)
+        assert len(fold(read(log.bootstrap, topic))) == 2
+    finally:
+        runner.stop()
+        thread.join(30)
+
+
+def _until(condition: object) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
