@@ -10,7 +10,7 @@ import pytest
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.capture.errors import Misconfigured
+from headwater.capture.errors import Misconfigured, Refused
 from headwater.capture.runner import Runner
 from tests.capture.core.reading import fold, read
 from tests.capture.mysql.captured import Setting
@@ -116,6 +116,25 @@ def test_a_request_goes_on_after_a_restart(setting: Setting) -> None:
         if v and v["source"]["snapshot"] == "incremental"
     ]
     assert again == list(range(1, 3001))
+
+
+def test_a_table_that_is_added_to_the_settings_is_read_while_the_stream_goes_on(
+    setting: Setting,
+) -> None:
+    setting.execute(
+        "CREATE TABLE old (id INT PRIMARY KEY)",
+        "CREATE TABLE new (id INT PRIMARY KEY)",
+        "CREATE TABLE nokey (id INT)",
+        "INSERT INTO new VALUES (1), (2)",
+    )
+    setting.snapshot(setting.config("old"))
+    assert setting.changes("new") == []
+    for _ in range(2):
+        setting.execute("INSERT INTO old SELECT COUNT(*) FROM old")
+        setting.stream(setting.config("old", "new"))
+    assert [op for op, _, _ in setting.changes("new")] == ["r", "r"]
+    with pytest.raises(Refused, match="nokey"):
+        setting.stream(setting.config("old", "nokey"))
 
 
 def test_a_running_capture_takes_requests_from_the_log(setting: Setting, log: Broker) -> None:

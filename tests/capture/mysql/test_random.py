@@ -21,7 +21,9 @@ import pytest
 
 from headwater import testing
 from headwater.capture.change import in_snapshot
+from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
+from headwater.capture.mysql.requests import ask
 from headwater.capture.writer import read_positions
 from tests.capture.core.reading import Read, fold, read
 from tests.capture.mysql.captured import Setting
@@ -154,6 +156,8 @@ def test_the_log_equals_the_tables_whatever_was_killed(stage: Stage, seed: int) 
     for act in acts:
         for _ in range(choose.randint(15, 40)):
             workload.step()
+        if choose.random() < 0.5:
+            ask(CaptureConfig(setting.name, "", bootstrap=stage.bootstrap), ["t", "u"])
         if act is _kill_server:
             workload.leave_open()
             setting.server.kill()

@@ -62,6 +62,10 @@ class Assembly:
         self._spare = GroupEncoder(config, tables, self._schemas)
         self._seconds = 0
 
+    def note(self, name: str, value: Any) -> None:
+        """Keep something of another's in the position."""
+        self._base[name] = value
+
     def on_ddl(self, act: Callable[[], None]) -> None:
         """What to do when a statement changes captured tables."""
         self._spare.on_ddl = act

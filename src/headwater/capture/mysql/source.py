@@ -2,10 +2,14 @@
 
 A position:
 
-    {"gtid": every transaction up to here is in the log, "within": {"gtid", "events", …}: and so much of
-     the one after it, "file", "pos": the same place on the server "server",
-     "schemas": {table: digest}, "requests": how many were seen, "incremental": {"tables", "after"}
-     while tables are read again, "snapshot": {"pending", "table", "after", "again"} while it goes on}
+    gtid         every transaction up to here is in the log
+    within       and so much of the one after it: gtid, events, order, counts
+    server       the server's id; file, pos: the same place in its files
+    schemas      table → digest of the columns that readers know
+    tables       those that a snapshot has read
+    requests     how many of the requests in the log were taken
+    incremental  while tables are read again: tables, after (the last key)
+    snapshot     while the first snapshot goes on: pending, table, after, again
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap, Misconfigured
+from headwater.capture.errors import Gap, Misconfigured, Refused
 from headwater.capture.mysql import chunks, preflight, schema, stream
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.columns import DECIMALS, ZERO_DATES, Style
@@ -81,6 +85,7 @@ class MariaDBSource:
                     "file": view.file,
                     "pos": view.pos,
                     "schemas": {},
+                    "tables": sorted(tables.now),
                     "snapshot": pending if position is None else {**pending, "again": True},
                 }
                 yield Batch(position)
@@ -102,6 +107,9 @@ class MariaDBSource:
         incremental = self._incremental = Incremental(
             self._config, self._known_tables(), self._database(), position, self._chunk_rows
         )
+        new = self._new_tables(position)
+        incremental.want(new)
+        assembly.note("tables", sorted({*position.get("tables", ()), *new}))
         requests = Requests(self._config, position.get("requests", 0))
         assert self._binlog is not None
         try:
@@ -187,6 +195,19 @@ class MariaDBSource:
         assembly = self._assembly = Assembly(self._config, self._known_tables(), position)
         assembly.on_ddl(self._refresh)
         return assembly
+
+    def _new_tables(self, position: Position) -> list[str]:
+        """Tables that were named since the snapshot, which did not read them."""
+        known = self._known_tables()
+        before = position.get("tables", ())
+        new = [name for name in self._config.tables if name in known.now and name not in before]
+        for name in new:
+            if not chunks.continues(known.as_now(name)):
+                raise Refused(
+                    f"{name} was added to `tables` and has no primary key in whose order to read it",
+                    hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
+                )
+        return new
 
     def _catch_up(self, position: Position, end: GtidPosition) -> Iterator[Batch]:
         """Changes since an interrupted snapshot, of what it had read."""
