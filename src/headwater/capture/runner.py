@@ -101,7 +101,7 @@ class Runner:
     def _follow(
         self, source: Source, writer: Writer, position: Position | None, until_streaming: bool
     ) -> None:
-        writer.ensure_topics(source.topics(), self._config.topic_config, self._config.partitions)
+        self._ensure_topics(source, writer)
         if begins_again(position) and not getattr(source, "begins_again", False):
             raise CaptureError(
                 f"{self._config.scheme} cannot begin again in topics that have rows already",
@@ -131,9 +131,7 @@ class Runner:
             moved = batch.position != known and time.monotonic() - told >= self._heartbeat_s
             turned = known is None or in_snapshot(batch.position) != in_snapshot(known)
             if batch.records or moved or turned:
-                writer.ensure_topics(
-                    source.topics(), self._config.topic_config, self._config.partitions
-                )
+                self._ensure_topics(source, writer)
                 writer.write(batch)
                 source.acknowledge(batch.position)
                 told = time.monotonic()
@@ -143,6 +141,13 @@ class Runner:
                 status.batches += 1
             if self._stopping.is_set():
                 return
+
+    def _ensure_topics(self, source: Source, writer: Writer) -> None:
+        config, topics = self._config, source.topics()
+        # What is told about all tables must be in one order: one partition.
+        ordered = {config.transaction_topic, config.schema_topic}
+        writer.ensure_topics((t for t in topics if t in ordered), config.topic_config, 1)
+        writer.ensure_topics(topics, config.topic_config, config.partitions)
 
     def _guard(self, source: Source) -> None:
         if isinstance(source, Guarded) and (sentence := source.guard()) is not None:

@@ -239,6 +239,7 @@ def _read(
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,  # the end is what we wait for, not more
         }
     )
     try:
