@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.envelope import UNAVAILABLE
-from headwater.capture.errors import CaptureError, Gap
+from headwater.capture.errors import Gap, Refused
 from tests.capture.mysql.captured import Setting
 
 GONE = json.loads(UNAVAILABLE)
@@ -267,25 +267,56 @@ def test_a_change_logged_as_a_statement_stops_the_capture(setting: Setting) -> N
     assert "binlog_format" in str(stopped.value.hint)
 
 
-def test_an_xa_transaction_is_refused_rather_than_captured_before_its_commit(
-    setting: Setting,
-) -> None:
-    setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+def _xa(setting: Setting, xid: str, row: int, *, large: bool = False) -> None:
+    rows = (
+        f"SELECT seq, REPEAT('v', 200) FROM seq_{row}_to_{row + 40000}"
+        if large
+        else f"VALUES ({row}, 'x')"
+    )
+    setting.execute(
+        f"XA START '{xid}'", f"INSERT INTO t {rows}", f"XA END '{xid}'", f"XA PREPARE '{xid}'"
+    )
+
+
+def test_xa_transactions_come_when_they_are_committed_whatever_restarts(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
     setting.snapshot()
-    connection = setting.server.connect(setting.name)
-    with connection.cursor() as cursor:
-        for statement in (
-            "XA START 'x'",
-            "INSERT INTO t VALUES (1)",
-            "XA END 'x'",
-            "XA PREPARE 'x'",
-        ):
-            cursor.execute(statement)
-    try:
-        with pytest.raises(CaptureError, match="XA"):
-            setting.stream()
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("XA ROLLBACK 'x'")
-        connection.close()
+    _xa(setting, "a", 1)
+    setting.execute("INSERT INTO t VALUES (2, 'between')")
+    _xa(setting, "b''c", 3)
+    _xa(setting, "d", 4)
+    setting.stream()
+    assert [row["id"] for _, row in ops(setting, "t")] == [2]
+    assert setting.position is not None and "from" in setting.position
+    setting.execute("INSERT INTO t VALUES (5, 'later')", "XA COMMIT 'd'")
+    setting.stream()
+    setting.execute("XA ROLLBACK 'a'", "INSERT INTO t VALUES (6, 'last')")
+    setting.stream()
+    setting.execute("XA COMMIT 'b''c'")
+    setting.stream()
+    assert [row["id"] for _, row in ops(setting, "t")] == [2, 5, 4, 6, 3]
+    assert "from" not in setting.position
+    assert setting.fold("t") == setting.as_snapshot("t")
+
+
+def test_a_large_xa_transaction_is_held_too_and_one_phase_is_ordinary(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
+    setting.snapshot()
+    _xa(setting, "large", 1, large=True)
+    setting.stream()
     assert setting.changes("t") == []
+    setting.execute("XA COMMIT 'large'")
+    setting.execute(
+        "XA START 'o'", "DELETE FROM t WHERE id = 1", "XA END 'o'", "XA COMMIT 'o' ONE PHASE"
+    )
+    setting.stream()
+    assert setting.fold("t") == setting.as_snapshot("t") and len(setting.fold("t")) == 40000
+
+
+def test_an_xa_transaction_that_waits_while_a_snapshot_begins_is_refused(setting: Setting) -> None:
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
+    _xa(setting, "early", 1)
+    with pytest.raises(Refused, match="XA"):
+        setting.snapshot()
+    setting.execute("XA ROLLBACK 'early'")
+    setting.snapshot()

@@ -20,11 +20,11 @@ from zlib import crc32
 
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError, Gap
+from headwater.capture.errors import Gap
 from headwater.capture.mysql import ddl, events, rows
 from headwater.capture.mysql.encoding import GroupEncoder
 from headwater.capture.mysql.errors import BinlogUnreadable
-from headwater.capture.mysql.group import Group
+from headwater.capture.mysql.group import Group, Prepared
 from headwater.capture.mysql.gtid import Gtid, GtidPosition
 from headwater.capture.mysql.replication import Frame
 from headwater.capture.mysql.tables import Tables
@@ -44,12 +44,18 @@ class Assembly:
         self._config = config
         self._tables = tables
         self._last = dict(GtidPosition.parse(position["gtid"]).last)
+        # Where an XA transaction waits for its commit, reading begins before it: what lies between
+        # is in the log already.
+        since = position.get("from")
+        self._again = None if since is None else dict(GtidPosition.parse(since).last)
+        self._delivered = self.gtid
+        self._prepared = Prepared()
         self._within: dict[str, Any] = position.get("within", {})
         self._schemas: dict[str, str] = dict(position.get("schemas", {}))
         self._base = {
             k: v
             for k, v in position.items()
-            if k not in ("gtid", "within", "schemas", "file", "pos")
+            if k not in ("gtid", "within", "from", "schemas", "file", "pos")
         }
         self._file, self._pos = position.get("file", ""), position.get("pos", 0)
         self._reading = self._file
@@ -105,6 +111,8 @@ class Assembly:
             "pos": self._pos,
             "schemas": dict(self._schemas),
         }
+        if (since := self._prepared.since) is not None:
+            position["from"] = since
         group = self._group
         if group is not None and group.encoder is not None:
             position["within"] = {"gtid": str(group.gtid), **group.encoder.progress()}
@@ -195,9 +203,18 @@ class Assembly:
             query = events.compressed_query(data, body, end)
             self._query(query, seconds, following, end - start + cut)
         else:
-            self._other(kind, data, body, end, flags)
+            self._other(kind, data, body, end, flags, seconds, following)
 
-    def _other(self, kind: int, data: bytes, body: int, end: int, flags: int) -> None:
+    def _other(
+        self,
+        kind: int,
+        data: bytes,
+        body: int,
+        end: int,
+        flags: int,
+        seconds: int,
+        following: int,
+    ) -> None:
         if kind == events.FORMAT_DESCRIPTION:
             has_checksums = events.format_description(data, body, end).has_checksums
             self._cut = events.CHECKSUM_BYTES if has_checksums else 0
@@ -215,7 +232,7 @@ class Assembly:
                 hint="see the server's error log, then take the snapshot anew (--resnapshot)",
             )
         elif kind == events.XA_PREPARE:
-            self._refuse_xa()
+            self._prepare(data, body, seconds, following)
         elif kind in (events.BEGIN_LOAD_QUERY, events.EXECUTE_LOAD_QUERY):
             self._refuse_statement("LOAD DATA")
         elif kind not in _IGNORED:
@@ -228,11 +245,12 @@ class Assembly:
         if self._group is not None:
             raise BinlogUnreadable("a transaction in the binary log begins within another")
         last = self._last.get(gtid.domain)
-        if last is not None and gtid.sequence != last.sequence + 1:
+        group = Group(gtid, flags, self._reading)
+        if self._again is not None and self._delivered.has(gtid):
+            group.seen = True
+        elif last is not None and gtid.sequence != last.sequence + 1:
             self._check_jump(last, gtid)
-        if flags & (events.GTID_PREPARED_XA | events.GTID_COMPLETED_XA):
-            self._refuse_xa()
-        self._group = Group(gtid, flags, self._reading)
+        self._group = group
 
     def _check_jump(self, last: Gtid, gtid: Gtid) -> None:
         if gtid.sequence <= last.sequence:
@@ -263,6 +281,9 @@ class Assembly:
         if word.startswith(("SAVEPOINT", "ROLLBACK", "RELEASE")):
             group.savepoint(statement, self._tables)
             return
+        if statement.startswith("XA "):
+            self._xa(group, statement, seconds, next_position)
+            return
         if ddl.changes_data(statement):
             self._check_statement(query)
         group.kept.append((events.QUERY, query, 0, 0, seconds, next_position - size))
@@ -270,6 +291,32 @@ class Assembly:
             self._end(seconds, next_position)
 
     # ── transactions ───────────────────────────────────────────────────────────────────────────
+
+    def _xa(self, group: Group, statement: str, seconds: int, next_position: int) -> None:
+        """XA END names a transaction before it is prepared; COMMIT and ROLLBACK decide it, later."""
+        _, verb, xid = statement.split(None, 2)
+        if verb == "END":
+            group.xid = xid
+            return
+        kept = self._prepared.release(xid)
+        if verb == "COMMIT" and not group.seen:
+            if kept is None:
+                raise Gap(
+                    f"the XA transaction {xid} was prepared before this capture began to read",
+                    hint="take the snapshot anew (--resnapshot)",
+                )
+            group.kept = kept
+        self._end(seconds, next_position)
+
+    def _prepare(self, data: bytes, body: int, seconds: int, next_position: int) -> None:
+        group = self._group
+        if group is None or not group.xid:
+            raise BinlogUnreadable("an XA transaction in the binary log has no name")
+        if not data[body]:  # else it is committed at once
+            before = self.gtid if self._again is None else GtidPosition(dict(self._again))
+            self._prepared.hold(group, before)
+            group.kept = []
+        self._end(seconds, next_position)
 
     def _encoder(self, group: Group, seconds: int) -> GroupEncoder:
         encoder = self._spare
@@ -281,6 +328,8 @@ class Assembly:
         return encoder
 
     def _encode_early(self, group: Group) -> None:
+        if group.flags & events.GTID_PREPARED_XA or group.seen:
+            return
         if group.encoder is None:
             group.encoder = self._encoder(group, group.kept[0][4])
         kept, group.kept, group.kept_bytes = group.kept, [], 0
@@ -294,6 +343,15 @@ class Assembly:
         group = self._group
         if group is None:
             raise BinlogUnreadable("a transaction in the binary log ends without having begun")
+        if group.seen:
+            assert self._again is not None
+            self._again[group.gtid.domain] = group.gtid
+            self._group = None
+            return
+        if self._again is not None:
+            self._again[group.gtid.domain] = group.gtid
+            if all(map(GtidPosition(self._again).has, self._delivered.last.values())):
+                self._again = None  # all that was read twice is behind
         if group.kept or group.encoder is not None:
             encoder = group.encoder or self._encoder(group, seconds)
             encoder.encode(group.kept)
@@ -309,12 +367,6 @@ class Assembly:
         self._seconds = seconds
 
     # ── what cannot be captured ────────────────────────────────────────────────────────────────
-
-    def _refuse_xa(self) -> None:
-        raise CaptureError(
-            "the binary log has an XA transaction in two phases, which is not captured yet",
-            hint="use ordinary transactions for captured tables, then take the snapshot anew (--resnapshot)",
-        )
 
     def _refuse_statement(self, statement: str) -> None:
         raise Gap(

@@ -11,8 +11,10 @@ import re
 from headwater.capture.errors import CaptureError
 from headwater.capture.mysql import events, rows
 from headwater.capture.mysql.encoding import GroupEncoder, Kept
-from headwater.capture.mysql.gtid import Gtid
+from headwater.capture.mysql.gtid import Gtid, GtidPosition
 from headwater.capture.mysql.tables import Tables
+
+PREPARED_BYTES_MAX = 64 << 20
 
 _SAVEPOINT = re.compile(r"SAVEPOINT\s+(\S+)", re.IGNORECASE)
 _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)", re.IGNORECASE)
@@ -21,7 +23,17 @@ _ROLLBACK_TO = re.compile(r"ROLLBACK\s+(?:WORK\s+)?TO\s+(?:SAVEPOINT\s+)?(\S+)",
 class Group:
     """The transaction that is being read."""
 
-    __slots__ = ("gtid", "flags", "kept", "kept_bytes", "savepoints", "encoder", "file")
+    __slots__ = (
+        "gtid",
+        "flags",
+        "kept",
+        "kept_bytes",
+        "savepoints",
+        "encoder",
+        "file",
+        "seen",
+        "xid",
+    )
 
     def __init__(self, gtid: Gtid, flags: int, file: str) -> None:
         self.gtid = gtid
@@ -30,6 +42,9 @@ class Group:
         self.kept: list[Kept] = []
         self.kept_bytes = 0
         self.savepoints: dict[str, int] = {}
+        self.seen = False
+        """The log has it already; it is read again for the sake of an XA transaction."""
+        self.xid = ""
         self.encoder: GroupEncoder | None = None
         """There once a large transaction has begun to be encoded."""
 
@@ -62,3 +77,39 @@ class Group:
                 continue
             stays.append(kept)
         self.kept[place:] = stays
+
+
+class Prepared:
+    """XA transactions between their two phases: their rows are in the binary log, but not yet real.
+
+    They are held until the commit comes. `since` is where reading has to begin again after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[list[Kept], int, str]] = {}
+
+    def hold(self, group: Group, before: GtidPosition) -> None:
+        """`before`: the position before it."""
+        # Without the rest of the bytes that they came with.
+        kept: list[Kept] = [
+            item if item[0] == events.QUERY else _alone(item) for item in group.kept
+        ]
+        self._held[group.xid] = (kept, group.kept_bytes, str(before))
+        if sum(size for _, size, _ in self._held.values()) > PREPARED_BYTES_MAX:
+            raise CaptureError(
+                f"prepared XA transactions have more than {PREPARED_BYTES_MAX >> 20} MB of changes",
+                hint="see XA RECOVER; commit or roll back those that were forgotten",
+            )
+
+    def release(self, xid: str) -> list[Kept] | None:
+        found = self._held.pop(xid, None)
+        return None if found is None else found[0]
+
+    @property
+    def since(self) -> str | None:
+        return next((before for _, _, before in self._held.values()), None)
+
+
+def _alone(item: Kept) -> Kept:
+    kind, data, body, end, seconds, position = item
+    return (kind, data[body:end], 0, end - body, seconds, position)

@@ -30,7 +30,7 @@ CHUNK_ROWS = 20_000
 class View:
     """A consistent view of the database, and its place in the binary log."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, first: bool) -> None:
         self.connection = Connection(address)
         execute = self.connection.execute
         execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -47,6 +47,13 @@ class View:
                 hint="switch the binary log on: log_bin in the server's configuration, then restart it",
             )
         self.gtid = GtidPosition.parse(gtid)
+        if first and execute("XA RECOVER"):
+            self.connection.close()
+            raise Refused(
+                "an XA transaction is prepared and not decided: its rows are neither in the snapshot "
+                "nor in what follows it",
+                hint="see XA RECOVER; XA COMMIT or XA ROLLBACK it, then begin again",
+            )
 
     def close(self) -> None:
         self.connection.close()

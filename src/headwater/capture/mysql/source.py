@@ -4,6 +4,7 @@ A position:
 
     gtid         every transaction up to here is in the log
     within       and so much of the one after it: gtid, events, order, counts
+    from         where to begin to read, if an XA transaction before `gtid` waits for its commit
     server       the server's id; file, pos: the same place in its files
     schemas      table → digest of the columns that readers know
     tables       those that a snapshot has read
@@ -72,7 +73,8 @@ class MariaDBSource:
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
-        view = self._view = View(self._address)
+        first = position is None or begins_again(position)
+        view = self._view = View(self._address, first=first)
         try:
             self._tables = None  # as they are now, not as they were before the view
             tables = self._known_tables()
@@ -190,7 +192,7 @@ class MariaDBSource:
     def _assembling(self, position: Position) -> Assembly:
         if self._binlog is not None:
             self._binlog.close()
-        after = GtidPosition.parse(position["gtid"])
+        after = GtidPosition.parse(position["from"] if "from" in position else position["gtid"])
         self._binlog = BinlogStream(self._address, after, self._server_id)
         assembly = self._assembly = Assembly(self._config, self._known_tables(), position)
         assembly.on_ddl(self._refresh)
