@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.capture.sqlite.commits import Commits
 from tests.capture.sqlite.drained import Log, database, ordered, table
 
 ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT, pad)"
@@ -61,3 +62,26 @@ def test_without_the_log_what_one_look_finds_is_told_as_one(tmp_path: Path, mode
         app.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     log.drain()
     assert [v["event_count"] for v in log.values("shop.transaction")] == [None, 5]
+
+
+def test_a_transaction_that_a_killed_writer_left_in_the_log_is_no_boundary(tmp_path: Path) -> None:
+    """Its frames are in the file, but not in the index, and the next writer overwrites them."""
+    path = tmp_path / "a.db"
+    app = database(path, ORDERS)
+    log = Log(path).drain()
+    app.execute("INSERT INTO orders (id) VALUES (1)")
+    commits, wal = Commits(path), tmp_path / "a.db-wal"
+    root = app.execute(
+        "SELECT rootpage FROM sqlite_schema WHERE name = '_headwater_changes'"
+    ).fetchone()[0]
+    assert log.position is not None
+    seq = log.position["seq"]
+    before = wal.read_bytes()
+    app.execute("INSERT INTO orders (id) VALUES (2), (3), (4)")  # frames that count for nothing yet
+    assert commits.first_after(seq, seq + 1, root) == seq + 1
+    assert commits._ends == [seq + 1]
+    assert len(wal.read_bytes()) > len(before)
+    app.execute("INSERT INTO orders (id) VALUES (5)")
+    assert commits.first_after(seq + 1, seq + 5, root) == seq + 4
+    assert commits.first_after(seq + 4, seq + 5, root) == seq + 5
+    commits.close()

@@ -49,10 +49,14 @@ class Commits:
     def first_after(self, seq: int, last: int, root: int) -> int:
         """The highest seq of the transaction that comes after `seq`; `last`, if that is not known.
         `root`: the first page of the change table's tree. Called while a read transaction is open."""
-        if self._open():
-            self._read(root)
-        del self._ends[: bisect_right(self._ends, seq)]
+        self._forget(seq)
+        if not self._ends and self._open():
+            self._read(root, last)
+            self._forget(seq)
         return min(self._ends[0], last) if self._ends else last
+
+    def _forget(self, seq: int) -> None:
+        del self._ends[: bisect_right(self._ends, seq)]
 
     def close(self) -> None:
         if self._log is not None:
@@ -73,7 +77,7 @@ class Commits:
             self._database = _databases[name]
         return True
 
-    def _read(self, root: int) -> None:
+    def _read(self, root: int, last: int) -> None:
         """Take in the transactions that are new in the log."""
         header = self._log_bytes(0, _HEADER)
         if len(header) < _HEADER:
@@ -81,12 +85,12 @@ class Commits:
         if header[16:24] != self._salt:
             self._salt, self._scanned, self._frames = header[16:24], 0, {}
             self._page_size = int.from_bytes(header[8:12], "big")
-        found = self._new_frames()
-        ends = self._follow(found, root)
+        ends = self._follow(self._new_frames(), root, last)
         # The log may have been begun anew while we read it, if all of it was in the file already.
         if self._log_bytes(0, _HEADER) == header:
-            known = self._ends[-1] if self._ends else 0
-            self._ends += [end for end in ends if end > known]
+            self._ends += ends
+        else:
+            self._salt = b""
 
     def _new_frames(self) -> list[tuple[int, int]]:
         """Page and size after commit of each new frame, up to the last that ends a transaction:
@@ -104,23 +108,35 @@ class Commits:
                 complete = len(found)
         return found[:complete]
 
-    def _follow(self, found: list[tuple[int, int]], root: int) -> list[int]:
+    def _follow(self, found: list[tuple[int, int]], root: int, last: int) -> list[int]:
+        """Where the transactions in these frames end. Only what lies before an end that our own read
+        transaction sees is certain: a writer that is killed between its last frame and the index
+        leaves a transaction in the log that never was, and the next writer overwrites it."""
         later = Counter(page for page, _size in found)
         ends: list[int] = []
-        for page, size in found:
-            self._scanned += 1
-            self._frames[page] = self._scanned
+        known = self._ends[-1] if self._ends else 0
+        fresh: dict[int, int] = {}
+        for frame, (page, size) in enumerate(found, self._scanned + 1):
+            fresh[page] = frame
             later[page] -= 1
-            if size:
-                end = self._highest_seq(root, later)
-                if end is not None and (not ends or end > ends[-1]):
-                    ends.append(end)
+            if not size:
+                continue
+            end = self._highest_seq(root, fresh, later)
+            if end is not None and end > last:
+                break
+            if end is not None and end > known:
+                known = end
+                ends.append(end)
+            elif frame - self._scanned < FRAMES_MAX // 2:
+                continue  # nothing of ours in it, so not proven; but the log may be long
+            self._frames.update(fresh)
+            self._scanned, fresh = frame, {}
         return ends
 
-    def _highest_seq(self, root: int, later: Counter[int]) -> int | None:
+    def _highest_seq(self, root: int, fresh: dict[int, int], later: Counter[int]) -> int | None:
         page = root
         for _level in range(20):
-            data = self._page(page, later)
+            data = self._page(page, fresh, later)
             if len(data) < self._page_size:
                 return None
             if data[0] == _INNER:
@@ -135,9 +151,9 @@ class Commits:
             return _varint(data, cell)[0]
         return None
 
-    def _page(self, page: int, later: Counter[int]) -> bytes:
+    def _page(self, page: int, fresh: dict[int, int], later: Counter[int]) -> bytes:
         """The page as of the transaction that is looked at; nothing, if that is not certain."""
-        frame = self._frames.get(page)
+        frame = fresh.get(page) or self._frames.get(page)
         if frame is not None:
             return self._log_bytes(self._place(frame) + _FRAME_HEADER, self._page_size)
         if later[page] > 0:
