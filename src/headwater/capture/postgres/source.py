@@ -98,7 +98,8 @@ class PostgresSource:
                     position = batch.position
                     yield batch
                 self._stop_streaming()
-                position = {**position, "lsn": lsn}
+                # An idle server may have let us confirm more than that: nothing lies between.
+                position = {**position, "lsn": max(lsn, position["lsn"])}
             yield from self._read_tables(position, name)
         finally:
             exporter.close()
