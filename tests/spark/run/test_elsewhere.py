@@ -100,6 +100,7 @@ def test_a_cluster_of_two_workers_runs_them_from_apache_kafka_into_apache_kafka(
         assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr"))
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_spark_connect_server_runs_them(pipelines: str, tmp_path: Path):
     if importlib.util.find_spec("grpc") is None:
