@@ -258,13 +258,59 @@ def test_a_transaction_too_large_to_hold_is_cut_and_goes_on_after_a_restart(
     ]
 
 
-def test_a_change_logged_as_a_statement_stops_the_capture(setting: Setting) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (1)",
+        "CREATE TABLE u SELECT 5 AS id",
+        "LOAD DATA INFILE '{file}' INTO TABLE t",
+    ],
+)
+def test_a_change_logged_as_a_statement_stops_the_capture(setting: Setting, statement: str) -> None:
+    file = setting.server.folder / "rows.csv"
+    file.write_text("7\n")
     setting.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     setting.snapshot()
-    setting.execute("SET SESSION binlog_format = STATEMENT", "INSERT INTO t VALUES (1)")
-    with pytest.raises(Gap, match="INSERT INTO t") as stopped:
+    setting.execute("SET SESSION binlog_format = STATEMENT", statement.format(file=file))
+    with pytest.raises(Gap, match=statement[:9]) as stopped:
         setting.stream()
     assert "binlog_format" in str(stopped.value.hint)
+
+
+def test_statements_that_concern_others_do_not_stop_the_capture(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)"
+    )
+    setting.snapshot(setting.config("t"))
+    setting.execute(
+        "SET SESSION binlog_format = STATEMENT",
+        "INSERT INTO other VALUES (1)",
+        "CREATE TABLE third SELECT * FROM other",
+        "SET SESSION binlog_format = ROW",
+        "INSERT INTO t VALUES (1)",
+    )
+    setting.stream(setting.config("t"))
+    assert ops(setting, "t") == [("c", {"id": 1})]
+
+
+def test_what_foreign_keys_change_is_not_in_the_binary_log_and_the_check_says_so(
+    setting: Setting,
+) -> None:
+    setting.execute(
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "CREATE TABLE c (id INT PRIMARY KEY, p INT, "
+        "CONSTRAINT of_p FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
+        "INSERT INTO p VALUES (1)",
+        "INSERT INTO c VALUES (1, 1)",
+    )
+    setting.snapshot()
+    setting.execute("DELETE FROM p")
+    setting.stream()
+    assert [op for op, _, _ in setting.changes("c")] == ["r"], (
+        "if this fails, the server has learnt it"
+    )
+    found = setting.findings()["table c"]
+    assert not found.ok and "of_p" in found.sentence and "FOREIGN KEY" in str(found.mend)
 
 
 def _xa(setting: Setting, xid: str, row: int, *, large: bool = False) -> None:

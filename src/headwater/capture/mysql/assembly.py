@@ -233,8 +233,8 @@ class Assembly:
             )
         elif kind == events.XA_PREPARE:
             self._prepare(data, body, seconds, following)
-        elif kind in (events.BEGIN_LOAD_QUERY, events.EXECUTE_LOAD_QUERY):
-            self._refuse_statement("LOAD DATA")
+        elif kind == events.EXECUTE_LOAD_QUERY:
+            self._check_statement(events.load_query(data, body, end))
         elif kind not in _IGNORED:
             raise BinlogUnreadable(
                 f"the binary log has an event of type {kind}, which is not known here",
@@ -368,24 +368,22 @@ class Assembly:
 
     # ── what cannot be captured ────────────────────────────────────────────────────────────────
 
-    def _refuse_statement(self, statement: str) -> None:
-        raise Gap(
-            f"a change of rows was logged as a statement, not as rows: {statement[:80]!r}",
-            hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), "
-            "then take the snapshot anew (--resnapshot)",
-        )
-
     def _check_statement(self, query: events.Query) -> None:
         ours = query.database == self._tables.database or ddl.mentions(
             query.statement, self._tables.database
         )
         if ours and any(ddl.mentions(query.statement, name) for name in self._tables.names()):
-            self._refuse_statement(query.statement)
+            raise Gap(
+                f"a change of rows was logged as a statement, not as rows: {query.statement[:80]!r}",
+                hint="SET GLOBAL binlog_format = 'ROW' (and reconnect clients), "
+                "then take the snapshot anew (--resnapshot)",
+            )
 
 
 _ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP}
 _WITHOUT_CHECK = {events.FORMAT_DESCRIPTION, events.ROTATE, events.HEARTBEAT, events.HEARTBEAT_V2}
 _IGNORED = {
+    events.BEGIN_LOAD_QUERY,
     *(events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.HEARTBEAT),
     *(events.HEARTBEAT_V2, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.GTID_LIST),
     events.START_ENCRYPTION,

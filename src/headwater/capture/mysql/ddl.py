@@ -29,6 +29,9 @@ _CHANGES = (
 )
 _PATTERNS = tuple((kind, re.compile(rf"\s*{text}", re.IGNORECASE)) for kind, text in _CHANGES)
 _DATA = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
+_CREATES = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE)
+_SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
+_QUOTED = re.compile(r"'(?:[^'\\]|''|\\.)*'|`(?:[^`]|``)*`|\"(?:[^\"\\]|\"\"|\\.)*\"", re.DOTALL)
 _RENAMED = re.compile(r"\bRENAME\s+(?:TO\s+|AS\s+|=\s*)?(?!COLUMN\b|INDEX\b|KEY\b)", re.IGNORECASE)
 _PARTITION = re.compile(
     r"\b(?:DROP|TRUNCATE|EXCHANGE|CONVERT)\s+PARTITION\b|\bCONVERT\s+TABLE\b", re.IGNORECASE
@@ -61,8 +64,14 @@ def classify(statement: str, database: str) -> Change | None:
 
 
 def changes_data(statement: str) -> bool:
-    """Whether it is a change of rows, logged as a statement instead of as rows."""
-    return _DATA.match(_plain(statement)) is not None
+    """Whether it is a change of rows, logged as a statement instead of as rows.
+
+    CREATE TABLE … SELECT is logged as rows without its SELECT, so one that still has it is not.
+    """
+    text = _plain(statement)
+    if _DATA.match(text) is not None:
+        return True
+    return _CREATES.match(text) is not None and _SELECT.search(_QUOTED.sub("", text)) is not None
 
 
 def mentions(statement: str, name: str) -> bool:

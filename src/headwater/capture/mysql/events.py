@@ -119,6 +119,12 @@ def query(data: bytes, start: int, end: int) -> Query:
     return Query(data[status_end:database_end].decode("utf-8", "replace"), statement, error)
 
 
+def load_query(data: bytes, start: int, end: int) -> Query:
+    """LOAD DATA, logged as a statement: a query with 13 bytes about the file behind its first part."""
+    first = data[start : start + _QUERY.size] + data[start + _QUERY.size + 13 : end]
+    return query(first, 0, len(first))
+
+
 def compressed_query(data: bytes, start: int, end: int) -> Query:
     status_end, database_bytes, error = _query_parts(data, start, end)
     database_end = status_end + database_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, Refused
@@ -150,6 +150,7 @@ def _tables(
     yield Finding("tables", ok, sentence, None if ok else grant)
     for table in now.values():
         yield from _table(connection, address, table, style)
+    yield from _cascades(connection, address, now)
 
 
 def _table(
@@ -171,6 +172,29 @@ def _table(
             values.field(column, style)
         except SchemaUnknown as unknown:
             yield Finding(name, False, str(unknown), unknown.hint)
+
+
+def _cascades(
+    connection: Connection, address: Address, now: Mapping[str, Table]
+) -> Iterator[Finding]:
+    """InnoDB carries out foreign keys' actions below the binary log: those changes are in none."""
+    for table, name, delete, update in connection.execute(
+        "SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
+        "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
+        [address.database],
+    ):
+        rules = [
+            f"ON {event} {rule}"
+            for event, rule in (("DELETE", delete), ("UPDATE", update))
+            if rule in ("CASCADE", "SET NULL")
+        ]
+        if table in now and rules:
+            sentence = f"rows that {name} changes ({', '.join(rules)}) are not in the binary log"
+            mend = (
+                f"ALTER TABLE `{address.database}`.`{table}` DROP FOREIGN KEY `{name}`, "
+                "ADD FOREIGN KEY (…) REFERENCES … (…); and change the rows by statements"
+            )
+            yield Finding(f"table {table}", False, sentence, mend)
 
 
 def _clock(connection: Connection) -> Finding:
