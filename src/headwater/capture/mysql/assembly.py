@@ -7,7 +7,6 @@ One larger than GROUP_BYTES_MAX is encoded as it comes.
 Invariants:
 - `position` must name only what `take` has handed over: all transactions up to `gtid`, and the first
   `events` row events of the one after them (`within`), which a second run sees in the same order.
-- Sequence numbers of a domain must go up by one: a jump would be a gap that nobody noticed.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap
 from headwater.capture.mysql import ddl, events, rows
+from headwater.capture.mysql.course import Course
 from headwater.capture.mysql.encoding import GroupEncoder
 from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.group import Group, Prepared
@@ -43,12 +43,7 @@ class Assembly:
     def __init__(self, config: CaptureConfig, tables: Tables, position: Position) -> None:
         self._config = config
         self._tables = tables
-        self._last = dict(GtidPosition.parse(position["gtid"]).last)
-        # Where an XA transaction waits for its commit, reading begins before it: what lies between
-        # is in the log already.
-        since = position.get("from")
-        self._again = None if since is None else dict(GtidPosition.parse(since).last)
-        self._delivered = self.gtid
+        self._course = Course(position, jumps_allowed=config.option("gtid_jumps", False))
         self._prepared = Prepared()
         self._within: dict[str, Any] = position.get("within", {})
         self._schemas: dict[str, str] = dict(position.get("schemas", {}))
@@ -57,16 +52,12 @@ class Assembly:
             for k, v in position.items()
             if k not in ("gtid", "within", "from", "schemas", "file", "pos")
         }
-        self._file, self._pos = position.get("file", ""), position.get("pos", 0)
-        self._reading = self._file
         self._cut = 0  # bytes of checksum at the end of each event
         self._group: Group | None = None
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
-        self.jumps_allowed = bool(config.option("gtid_jumps", False))
         self._spare = GroupEncoder(config, tables, self._schemas)
-        self._seconds = 0
 
     def note(self, name: str, value: Any) -> None:
         """Keep something of another's in the position."""
@@ -84,7 +75,7 @@ class Assembly:
 
     @property
     def gtid(self) -> GtidPosition:
-        return GtidPosition(dict(self._last))
+        return self._course.gtid
 
     @property
     def due(self) -> bool:
@@ -101,16 +92,12 @@ class Assembly:
     @property
     def behind_s(self) -> float | None:
         """How long ago the last transaction that was read had been committed."""
-        return max(0.0, time.time() - self._seconds) if self._seconds else None
+        seconds = self._course.seconds
+        return max(0.0, time.time() - seconds) if seconds else None
 
     def take(self) -> Batch:
-        position: Position = {
-            **self._base,
-            "gtid": str(self.gtid),
-            "file": self._file,
-            "pos": self._pos,
-            "schemas": dict(self._schemas),
-        }
+        position: Position = {**self._base, **self._course.position()}
+        position["schemas"] = dict(self._schemas)
         if (since := self._prepared.since) is not None:
             position["from"] = since
         group = self._group
@@ -155,11 +142,11 @@ class Assembly:
                 raise events.damaged()
         data, start, end, _, _, server, _, _ = name
         gtid, flags = events.gtid(data, start + _HEADER_BYTES, end - cut, server)
-        last = self._last.get(gtid.domain)
+        last = self._course.last.get(gtid.domain)
         if flags & _UNUSUAL or last is None or gtid.sequence != last.sequence + 1:
             return False
         encoder = self._spare
-        encoder.begin(gtid, self._reading, commit[4])
+        encoder.begin(gtid, self._course.reading, commit[4])
         data, start, end, _, _, _, _, _ = mapped
         table = encoder.table(data[start + _HEADER_BYTES + 8 : end - cut], mapped[6] + start - end)
         if table is not None:
@@ -173,8 +160,7 @@ class Assembly:
             self._records += records
             self._bytes += bytes_about
             self._rows += row_count
-        self._last[gtid.domain] = gtid
-        self._file, self._pos, self._seconds = self._reading, commit[6], commit[4]
+        self._course.ended(gtid, commit[6], commit[4])
         return True
 
     def _event(self, frame: Frame) -> None:
@@ -222,10 +208,8 @@ class Assembly:
             # One that the server makes up for this connection may or may not have a checksum.
             if events.has_checksum(data, body - events.HEADER_BYTES, end):
                 end -= events.CHECKSUM_BYTES
-            self._reading, start = events.rotate(data, body, end)
-            if not flags & events.FLAG_ARTIFICIAL:
-                # All of the file before was read. One made up only says what is read from now on.
-                self._file, self._pos = self._reading, start
+            made_up = bool(flags & events.FLAG_ARTIFICIAL)
+            self._course.rotated(*events.rotate(data, body, end), made_up=made_up)
         elif kind == events.INCIDENT:
             raise Gap(
                 "the MariaDB server noted in its binary log that changes may be missing (an incident)",
@@ -244,26 +228,8 @@ class Assembly:
     def _begin(self, gtid: Gtid, flags: int) -> None:
         if self._group is not None:
             raise BinlogUnreadable("a transaction in the binary log begins within another")
-        last = self._last.get(gtid.domain)
-        group = Group(gtid, flags, self._reading)
-        if self._again is not None and self._delivered.has(gtid):
-            group.seen = True
-        elif last is not None and gtid.sequence != last.sequence + 1:
-            self._check_jump(last, gtid)
-        self._group = group
-
-    def _check_jump(self, last: Gtid, gtid: Gtid) -> None:
-        if gtid.sequence <= last.sequence:
-            raise Gap(
-                f"the binary log went back: {gtid} came after {last}",
-                hint="the server was reset or restored from a backup: take the snapshot anew (--resnapshot)",
-            )
-        if not self.jumps_allowed:
-            raise Gap(
-                f"transactions are missing between {last} and {gtid}",
-                hint="if this server leaves transactions out (a replica with filters), "
-                "set gtid_jumps = true; otherwise take the snapshot anew (--resnapshot)",
-            )
+        self._group = Group(gtid, flags, self._course.reading)
+        self._group.seen = self._course.begins(gtid)
 
     def _query(self, query: events.Query, seconds: int, next_position: int, size: int) -> None:
         group = self._group
@@ -313,8 +279,7 @@ class Assembly:
         if group is None or not group.xid:
             raise BinlogUnreadable("an XA transaction in the binary log has no name")
         if not data[body]:  # else it is committed at once
-            before = self.gtid if self._again is None else GtidPosition(dict(self._again))
-            self._prepared.hold(group, before)
+            self._prepared.hold(group, self._course.before)
             group.kept = []
         self._end(seconds, next_position)
 
@@ -344,14 +309,9 @@ class Assembly:
         if group is None:
             raise BinlogUnreadable("a transaction in the binary log ends without having begun")
         if group.seen:
-            assert self._again is not None
-            self._again[group.gtid.domain] = group.gtid
             self._group = None
+            self._course.passed_again(group.gtid)
             return
-        if self._again is not None:
-            self._again[group.gtid.domain] = group.gtid
-            if all(map(GtidPosition(self._again).has, self._delivered.last.values())):
-                self._again = None  # all that was read twice is behind
         if group.kept or group.encoder is not None:
             encoder = group.encoder or self._encoder(group, seconds)
             encoder.encode(group.kept)
@@ -362,9 +322,7 @@ class Assembly:
             self._rows += row_count
         self._group = None
         self._within = {}
-        self._last[group.gtid.domain] = group.gtid
-        self._file, self._pos = group.file, next_position
-        self._seconds = seconds
+        self._course.ended(group.gtid, next_position, seconds)
 
     # ── what cannot be captured ────────────────────────────────────────────────────────────────
 
