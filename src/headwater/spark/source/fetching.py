@@ -28,7 +28,7 @@ from headwater.spark.connection import Connection, Disconnected
 from headwater.spark.decode import headers
 from headwater.spark.errors import DataLoss
 
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 16 * 1024 * 1024
 PIECE_BYTES_MIN = 256 * 1024
 WAIT_MS = 500
 _NO_TOPIC = (

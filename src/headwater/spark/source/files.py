@@ -35,7 +35,7 @@ from headwater.spark.source.fetching import Piece
 from headwater.spark.source.markers import Markers, Unresolved
 from headwater.spark.source.splits import Range
 
-PIECE_BYTES = 8 * 1024 * 1024
+PIECE_BYTES = 16 * 1024 * 1024
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SWAPS = (".swap", ".cleaned")
 
