@@ -9,6 +9,7 @@ import pytest
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
 from headwater.capture.mysql.errors import SchemaUnknown
 from tests.capture.mysql.captured import Setting
+from tests.capture.mysql.server import MariaDB
 
 # ── the server goes away ───────────────────────────────────────────────────────────────────────
 
@@ -56,6 +57,44 @@ def purge(setting: Setting) -> None:
         setting.execute(f"PURGE BINARY LOGS TO '{files[-1][0]}'")
         assert time.monotonic() < deadline, f"the server keeps {files}"
         time.sleep(0.02)
+
+
+def test_a_replica_that_takes_over_goes_on_from_the_same_gtid(own_setting: Setting) -> None:
+    setting, server = own_setting, own_setting.server
+    setting.execute("RESET MASTER", "CREATE TABLE t (id INT PRIMARY KEY)")
+    replica = MariaDB("--server-id=2", "--log-slave-updates", "--log-bin=other")
+    try:
+        replica.execute(
+            f"CREATE DATABASE {setting.name}",
+            "RESET MASTER",
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={server.port}, "
+            "MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+        setting.snapshot()
+        setting.execute("INSERT INTO t VALUES (1)")
+        setting.stream()
+        setting.execute("INSERT INTO t VALUES (2)")
+        deadline = time.monotonic() + 30
+        rows = (
+            f"SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{setting.name}'"
+        )
+        while not replica.execute(rows)[0][0] or replica.execute(
+            f"SELECT COUNT(*) FROM {setting.name}.t"
+        ) != [(2,)]:
+            assert time.monotonic() < deadline, replica.execute("SHOW SLAVE STATUS")
+            time.sleep(0.05)
+        replica.execute("STOP SLAVE", f"INSERT INTO {setting.name}.t VALUES (3)")
+        setting.server = replica
+        setting.stream()
+        replica.execute(f"INSERT INTO {setting.name}.t VALUES (4)")
+        setting.stream()
+        assert [after["id"] for _, _, after in setting.changes("t")] == [1, 2, 3, 4]
+        assert setting.position is not None
+        assert setting.position["server"] == 2 and setting.position["file"].startswith("other")
+    finally:
+        setting.server = server
+        replica.close()
 
 
 # ── the log is lost ────────────────────────────────────────────────────────────────────────────

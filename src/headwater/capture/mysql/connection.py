@@ -216,7 +216,7 @@ def _connect(address: Address) -> Any:
             host=address.host,
             port=address.port,
             user=address.user,
-            password=address.password,
+            password=address.password.encode(),  # the driver itself would take Latin-1
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=int(CONNECT_S),

@@ -93,6 +93,7 @@ class MariaDBSource:
                 yield Batch(position)
             else:
                 self._check_continuity(position)
+                position = self._on_this_server(position)
                 for batch in self._catch_up(position, view.gtid):
                     position = batch.position
                     yield batch
@@ -105,6 +106,7 @@ class MariaDBSource:
     def stream(self, position: Position) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
         self._check_continuity(position)
+        position = self._on_this_server(position)
         assembly = self._assembling(position)
         incremental = self._incremental = Incremental(
             self._config, self._known_tables(), self._database(), position, self._chunk_rows
@@ -225,6 +227,13 @@ class MariaDBSource:
         yield from stream.follow_until(self._binlog, assembly, end)
         self._binlog.close()
         self._binlog = None
+
+    def _on_this_server(self, position: Position) -> Position:
+        """Files and places in them are a server's own: after a failover they are not known yet."""
+        server = int(self._database().value("SELECT @@server_id"))
+        if position.get("server") == server:
+            return position
+        return {**position, "server": server, "file": "", "pos": 0}
 
     def _check_continuity(self, position: Position) -> None:
         """A server that was reset has the same names for other transactions; their places tell."""
