@@ -114,6 +114,7 @@ class Assembly:
     def feed(self, frames: Sequence[Frame], at: int = 0) -> int:
         """Take events from that place on, until a batch is due; where to go on."""
         count = len(frames)
+        self._spare.look_at_clock()
         while at < count and self._bytes < BATCH_BYTES:
             # Most transactions have four events: name, table map, rows, commit.
             if (
@@ -136,10 +137,11 @@ class Assembly:
         if mapped[3] != _TABLE_MAP or changed[3] not in rows.ALL or self._within or self._group:
             return False
         cut = self._cut
-        for data, start, end, *_ in (name, mapped, changed, commit) if cut else ():
-            end -= cut
-            if crc32(data[start:end]) != _NUMBER(data, end)[0]:
-                raise events.damaged()
+        if cut:
+            for frame in (name, mapped, changed, commit):
+                data, end = frame[0], frame[2] - cut
+                if crc32(data[frame[1] : end]) != _NUMBER(data, end)[0]:
+                    raise events.damaged()
         data, start, end, _, _, server, _, _ = name
         gtid, flags = events.gtid(data, start + _HEADER_BYTES, end - cut, server)
         last = self._course.last.get(gtid.domain)

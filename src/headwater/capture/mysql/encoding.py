@@ -40,6 +40,13 @@ class GroupEncoder:
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
+        self.look_at_clock()
+
+    def look_at_clock(self) -> None:
+        """Once for all transactions that came together."""
+        now = time.time_ns()
+        self._now_ms = now // 1_000_000
+        self._now = f',"ts_ms":{self._now_ms},"ts_us":{now // 1000},"ts_ns":{now}'
 
     def begin(self, gtid: Gtid, file: str, seconds: int) -> None:
         """Another transaction."""
@@ -47,9 +54,6 @@ class GroupEncoder:
         self._gtid = f"{domain}-{self._server}-{sequence}"
         self._file = file
         self._ts_ms = seconds * 1000
-        now = time.time_ns()
-        self._now_ms = now // 1_000_000
-        self._now = f',"ts_ms":{self._now_ms},"ts_us":{now // 1000},"ts_ns":{now}'
         self._maps: dict[bytes, CapturedTable | None] = {}
         self._counts: dict[str, int] = {}
         self._order = self._events = self._skip = 0
