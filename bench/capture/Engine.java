@@ -51,6 +51,17 @@ public final class Engine {
                             }
                         })
                         .build();
-        engine.run();
+        // Stopped in order, it remembers how far it was.
+        Thread running = new Thread(engine);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            try {
+                engine.close();
+                running.join(20_000);
+            } catch (Exception error) {
+                System.err.println("engine: " + error);
+            }
+        }));
+        running.start();
+        running.join();
     }
 }

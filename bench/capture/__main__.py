@@ -39,8 +39,12 @@ def main() -> None:
         postgres(settings) as server,
         testing.broker(settings={"num.partitions": "4"}) as log,
     ):
-        for number, kind in enumerate(chosen.only or KINDS):
-            contest(kind, f"shop{number}", server, log.bootstrap, Path(folder), chosen)
+        found = {
+            kind: contest(kind, f"shop{number}", server, log.bootstrap, Path(folder), chosen)
+            for number, kind in enumerate(chosen.only or KINDS)
+        }
+    ratios(found)
+    print(f"load after: {os.getloadavg()[0]:.1f}")
 
 
 def contest(
@@ -50,21 +54,25 @@ def contest(
     bootstrap: str,
     folder: Path,
     chosen: argparse.Namespace,
-) -> None:
+) -> dict[str, Figures]:
     workload.create(server, database, chosen.rows)
     contestant = Contestant(kind, server, database, bootstrap, folder)
     reader = Reader(bootstrap, contestant.topic)
     known: set[int] = set()
+    found: dict[str, Figures] = {}
     with contestant.running() as process:
-        show(kind, "snapshot", follow(process, reader, chosen.rows, contestant, known))
+        found["snapshot"] = follow(process, reader, chosen.rows, contestant, known)
+        show(kind, "snapshot", found["snapshot"])
     at = chosen.rows + 1
     workload.single(server, database, at, chosen.single)
     with contestant.running() as process:
-        show(kind, "single rows", follow(process, reader, chosen.single, contestant, known))
+        found["single rows"] = follow(process, reader, chosen.single, contestant, known)
+        show(kind, "single rows", found["single rows"])
     at += chosen.single
     workload.bulk(server, database, at, chosen.bulk)
     with contestant.running() as process:
-        show(kind, "one transaction", follow(process, reader, chosen.bulk, contestant, known))
+        found["one transaction"] = follow(process, reader, chosen.bulk, contestant, known)
+        show(kind, "one transaction", found["one transaction"])
         with psycopg.connect(server.url(database), autocommit=True) as connection:
 
             def insert(number: int) -> None:
@@ -73,10 +81,27 @@ def contest(
             middle, late = latency(contestant, reader, insert, chosen.latency)
     print(f"{kind:<14} {'200 commits/s':<16} p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)
     reader.close()
+    return found
 
 
 def show(kind: str, what: str, figures: Figures) -> None:
     print(f"{kind:<14} {what:<16} {figures.line()}", flush=True)
+
+
+def ratios(found: dict[str, dict[str, Figures]]) -> None:
+    """headwater's figure by Debezium's; the targets are 3 or more, and a fifth or less."""
+    ours = found.get("headwater")
+    for kind, theirs in found.items():
+        if ours is None or kind == "headwater":
+            continue
+        for what, other in theirs.items():
+            own = ours[what]
+            rate = (own.rows / own.seconds) / (other.rows / other.seconds)
+            per_cpu = (own.rows / own.cpu_seconds) / (other.rows / other.cpu_seconds)
+            print(
+                f"headwater : {kind:<14} {what:<16} rows/s {rate:4.1f}, rows per CPU second "
+                f"{per_cpu:4.1f} (target 3), memory {own.peak_mb / other.peak_mb:4.2f} (target 0.2)"
+            )
 
 
 if __name__ == "__main__":

@@ -136,3 +136,13 @@ def test_a_resumed_snapshot_never_stores_less_than_the_slot_has_confirmed(
             f"WHERE slot_name = 'headwater_{setting.name}'"
         )
         assert confirmed <= stored
+
+
+def test_chunks_have_the_size_that_was_asked_for(setting: Setting) -> None:
+    setting.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 1000)"
+    )
+    source = PostgresSource(setting.config("t", options={"chunk_rows": 100}))
+    sizes = [len(batch.records) for batch in source.snapshot(None) if batch.rows]
+    source.close()
+    assert sizes == [100] * 10

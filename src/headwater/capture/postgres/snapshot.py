@@ -236,7 +236,8 @@ def boundary(
     connection: Connection, table: Table, key: tuple[str, ...], after: list[str] | None, rows: int
 ) -> list[str] | None:
     """The key of the last row of the next chunk; None: the rest is one chunk."""
-    shown = ", ".join(f"{identifier(name)}::text" for name in key)
+    # Named apart: ORDER BY would otherwise mean the text, not the column.
+    shown = ", ".join(f"{identifier(name)}::text AS key{n}" for n, name in enumerate(key))
     order = ", ".join(identifier(name) for name in key)
     query = (
         f"SELECT {shown} FROM {table.quoted}{_where(table, key, after, None)} "
