@@ -42,9 +42,6 @@ class GtidPosition:
     def __str__(self) -> str:
         return ",".join(str(self.last[domain]) for domain in sorted(self.last))
 
-    def after(self, gtid: Gtid) -> GtidPosition:
-        return GtidPosition({**self.last, gtid.domain: gtid})
-
     def has(self, gtid: Gtid) -> bool:
         """Whether that transaction lies at or before this position."""
         last = self.last.get(gtid.domain)

@@ -63,8 +63,6 @@ class Table:
     engine: str
     rows: int
     """The server's own estimate."""
-    virtual: frozenset[str] = frozenset()
-    collations: tuple[str | None, ...] = ()
 
 
 def read(
@@ -99,7 +97,7 @@ def read(
 _COLUMNS = (
     "SELECT c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE, c.COLUMN_TYPE, c.IS_NULLABLE, "
     "c.CHARACTER_SET_NAME, c.CHARACTER_OCTET_LENGTH, c.NUMERIC_PRECISION, c.NUMERIC_SCALE, "
-    "c.DATETIME_PRECISION, c.COLLATION_NAME, c.EXTRA, k.SEQ_IN_INDEX "
+    "c.DATETIME_PRECISION, k.SEQ_IN_INDEX "
     "FROM information_schema.COLUMNS c LEFT JOIN information_schema.STATISTICS k "
     "ON k.TABLE_SCHEMA = c.TABLE_SCHEMA AND k.TABLE_NAME = c.TABLE_NAME "
     "AND k.COLUMN_NAME = c.COLUMN_NAME AND k.INDEX_NAME = 'PRIMARY' "
@@ -108,20 +106,18 @@ _COLUMNS = (
 
 
 def _table(name: str, engine: str, rows: int, columns: list[Any]) -> Table:
-    numbered = [(row[11], place) for place, row in enumerate(columns) if row[11] is not None]
+    numbered = [(row[9], place) for place, row in enumerate(columns) if row[9] is not None]
     return Table(
         name,
         tuple(_description(row) for row in columns),
         tuple(place for _, place in sorted(numbered)),
         engine,
         rows,
-        frozenset(row[0] for row in columns if "VIRTUAL GENERATED" in (row[10] or "")),
-        tuple(row[9] for row in columns),
     )
 
 
 def _description(row: Any) -> Description:
-    name, kind, full, nullable, charset, octets, precision, scale, digits, _, _, _ = row
+    name, kind, full, nullable, charset, octets, precision, scale, digits, _ = row
     full = full.lower() if kind not in ("enum", "set") else full
     return Description(
         name,
