@@ -23,6 +23,7 @@ from headwater.record import codecs
 from headwater.record.errors import CorruptBatch
 from headwater.spark.decode import headers as h
 from headwater.spark.decode import records as r
+from headwater.spark.decode.memory import pool
 
 BATCH_BYTES = 16 * 1024 * 1024
 RECORD_BYTES_MIN = 7
@@ -155,9 +156,10 @@ class _Outputs:
             raise CorruptBatch(f"{rows} records do not fit into {size} bytes")
         self.sizes = np.zeros(r.SIZES, np.int64)
         self.wanted = ("key" in names, "value" in names, "headers" in names)
-        self.fixed = (np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int32))
+        take = pool.take
+        self.fixed = (take(rows, np.int64), take(rows, np.int64), take(rows, np.int32))
         self.keys, self.values = (
-            (np.empty(rows + 1, np.int32), np.empty(size, np.uint8), np.empty(rows, np.uint8))
+            (take(rows + 1, np.int32), take(size, np.uint8), take(rows, np.uint8))
             if wanted
             else (_NO_ENDS.copy(), _NOTHING, _NOTHING)
             for wanted in self.wanted[:2]
@@ -165,13 +167,13 @@ class _Outputs:
         if self.wanted[2]:
             most = size // 2 + 1
             self.headers = (
-                np.empty(rows + 1, np.int32),
-                np.empty(rows, np.uint8),
-                np.empty(most + 1, np.int32),
-                np.empty(size, np.uint8),
-                np.empty(most + 1, np.int32),
-                np.empty(size, np.uint8),
-                np.empty(most, np.uint8),
+                take(rows + 1, np.int32),
+                take(rows, np.uint8),
+                take(most + 1, np.int32),
+                take(size, np.uint8),
+                take(most + 1, np.int32),
+                take(size, np.uint8),
+                take(most, np.uint8),
             )
         else:
             none = _NO_ENDS.copy()

@@ -15,6 +15,7 @@ from headwater.spark.decode import machine  # noqa: F401, isort: skip  (first: n
 import numba
 from numba import types
 
+from headwater.spark.decode.copying import copy
 from headwater.spark.decode.headers import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -52,12 +53,6 @@ def _varint(data, at, end):  # type: ignore[no-untyped-def]
             return types.int64(value >> types.uint64(1)) ^ -types.int64(value & types.uint64(1)), at
         shift += types.uint64(7)
     return types.int64(0), types.int64(_FAIL)
-
-
-@numba.njit(types.void(U8, types.int64, BYTES, types.int64, types.int64), cache=True, nogil=True)
-def _copy(out, to, data, at, size):  # type: ignore[no-untyped-def]
-    for n in range(size):
-        out[to + n] = data[at + n]
 
 
 @numba.njit(
@@ -183,7 +178,7 @@ def fill(data, table, bounds, wanted, fixed, keys, values, headers, sizes):  # t
                 if at < 0 or size < 0 or size > record_end - at:
                     return CORRUPT
                 if want_headers and takes:
-                    _copy(names, name_at, data, at, size)
+                    copy(names, name_at, data, at, size)
                     name_at += size
                 at += size
                 size, at = _varint(data, at, record_end)
@@ -192,7 +187,7 @@ def fill(data, table, bounds, wanted, fixed, keys, values, headers, sizes):  # t
                 if want_headers and takes:
                     content_there[header] = size >= 0
                     if size > 0:
-                        _copy(contents, content_at, data, at, size)
+                        copy(contents, content_at, data, at, size)
                         content_at += size
                     header += 1
                     name_ends[header] = name_at
@@ -213,8 +208,7 @@ def fill(data, table, bounds, wanted, fixed, keys, values, headers, sizes):  # t
                     key_there[row] = 0
                 else:
                     key_there[row] = 1
-                    for n_byte in range(key_size):
-                        key_data[key_at + n_byte] = data[key_from + n_byte]
+                    copy(key_data, key_at, data, key_from, key_size)
                     key_at += key_size
                 key_ends[row + 1] = key_at
             if want_value:
@@ -223,8 +217,7 @@ def fill(data, table, bounds, wanted, fixed, keys, values, headers, sizes):  # t
                     value_there[row] = 0
                 else:
                     value_there[row] = 1
-                    for n_byte in range(value_size):
-                        value_data[value_at + n_byte] = data[value_from + n_byte]
+                    copy(value_data, value_at, data, value_from, value_size)
                     value_at += value_size
                 value_ends[row + 1] = value_at
             if want_headers:
