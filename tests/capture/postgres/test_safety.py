@@ -53,6 +53,8 @@ def test_a_slot_that_lost_changes_is_an_error_and_no_silent_gap(
     with setting.running(config) as runner:
         setting.caught_up(runner)
     slot = f"headwater_{setting.name}"
+    active = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{slot}' AND active"
+    eventually("the server notices that nobody listens", lambda: not setting.execute(active))
     if loss == "moved":
         setting.execute(
             "INSERT INTO t VALUES (1)",
