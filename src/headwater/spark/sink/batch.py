@@ -10,6 +10,7 @@ Inside foreachBatch somebody does replay: there a write goes the way of `stream`
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ from headwater.spark.sink.task import current
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+KILLED_S = 3.0
+"""Spark gives the worker of a task that it kills two seconds (`spark.python.task.killTimeout`)."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,14 @@ class BatchWriter(DataSourceArrowWriter):
             return
         cluster = connect.cluster(self._settings.client)
         ending.abort(cluster, _parts(messages))
-        # Tasks that Spark killed when another had failed could not take theirs back themselves.
-        listing.abort_orphans(cluster, f"headwater-job-{self._job}")
+        # Tasks that Spark kills when another has failed cannot take theirs back themselves, and some
+        # still begin: readers of the topic would wait for them until their time-out.
+        deadline = time.monotonic() + KILLED_S
+        while True:
+            listing.abort_orphans(cluster, f"headwater-job-{self._job}")
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.25)
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
