@@ -25,11 +25,29 @@ from headwater.spark import connection as api
 from headwater.spark import security
 from headwater.spark.connection import Connection, Disconnected
 from headwater.spark.errors import BrokerUnreachable, KafkaError
+from headwater.spark.numbers import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    TopicPartition,
+)
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "Cluster",
+    "Metadata",
+    "Topic",
+    "TopicPartition",
+    "TryAgain",
+    "check",
+    "cluster",
+]
 
 Result = TypeVar("Result")
-TopicPartition = tuple[str, int]
-EARLIEST, LATEST = -2, -1
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.05, 1.0
 _RETRIED = frozenset(

@@ -15,11 +15,9 @@ from __future__ import annotations
 import struct
 import time
 import uuid
-from typing import NamedTuple
 
 import numpy as np
 from kio.schema.errors import ErrorCode
-from numpy.typing import NDArray
 
 from headwater.broker.guard import unsigned_varint
 from headwater.spark import connection
@@ -27,6 +25,7 @@ from headwater.spark.connect import EARLIEST, Cluster, TryAgain, check
 from headwater.spark.connection import Connection, Disconnected
 from headwater.spark.decode import headers
 from headwater.spark.errors import DataLoss
+from headwater.spark.source.piece import Piece
 
 PIECE_BYTES = 16 * 1024 * 1024
 PIECE_BYTES_MIN = 256 * 1024
@@ -40,13 +39,6 @@ _FROM_NAMES, _FROM_IDS = 12, 17
 _TOP = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
-
-
-class Piece(NamedTuple):
-    """Whole batches (the last may be cut off), and the aborted transactions that they touch."""
-
-    data: NDArray[np.uint8]
-    aborted: list[tuple[int, int, int | None]]
 
 
 class OutOfRange(Exception):

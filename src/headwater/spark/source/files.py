@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from headwater.log.checkpoints import read_topic_id
 from headwater.log.files import Files
-from headwater.spark.connect import READ_COMMITTED
 from headwater.spark.decode import headers
-from headwater.spark.source.fetching import Piece
+from headwater.spark.numbers import READ_COMMITTED
 from headwater.spark.source.markers import Markers, Unresolved
+from headwater.spark.source.piece import Piece
 from headwater.spark.source.splits import Range
 
 PIECE_BYTES = 16 * 1024 * 1024

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.connect import READ_COMMITTED, READ_UNCOMMITTED
 from headwater.spark.errors import BadOption
+from headwater.spark.numbers import READ_COMMITTED, READ_UNCOMMITTED
 from headwater.spark.options import Options
 
 logger = logging.getLogger("headwater.spark")

@@ -16,12 +16,12 @@ import pyarrow as pa
 from headwater.spark.decode.columns import Bounds, Columns
 from headwater.spark.errors import SparkError
 from headwater.spark.source.values import typed
-from headwater.spark.source.values.letters import DeadLetters, Letter
 
 if TYPE_CHECKING:
-    from headwater.spark.source.fetching import Piece
     from headwater.spark.source.options import SourceOptions
+    from headwater.spark.source.piece import Piece
     from headwater.spark.source.splits import Range
+    from headwater.spark.source.values.letters import DeadLetters, Letter
 
 _LETTERS = pa.schema(
     [
@@ -92,6 +92,8 @@ class Output:
                 f"does not fit the schema: {bad[0].reason}.",
                 hint="Mend the schema, or use mode=DEADLETTER to keep such values apart.",
             )
+        from headwater.spark.source.values.letters import DeadLetters
+
         if self._letters is None:
             self._letters = DeadLetters(
                 self._options.client,
@@ -114,6 +116,8 @@ class Output:
 
 
 def _letter(row: pa.RecordBatch, reason: str) -> Letter:
+    from headwater.spark.source.values.letters import Letter
+
     offset, _, key, value, headers = (column[0].as_py() for column in row.columns)
     micros = row.column("timestamp").cast(pa.int64())[0].as_py()
     pairs = [(each["key"], each["value"]) for each in headers or ()]

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.spark.connect import TopicPartition
+from headwater.spark.numbers import TopicPartition
 
 NOTES = "#"
 

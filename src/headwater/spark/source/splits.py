@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.spark.connect import TopicPartition
+from headwater.spark.numbers import TopicPartition
 
 
 class Range(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from headwater.record.errors import RecordError
-from headwater.spark import connect, worker
+from headwater.spark import worker
 from headwater.spark.errors import DataLoss, SparkError
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
@@ -90,6 +90,9 @@ def _from_files(task: Task, options: SourceOptions, output: Output) -> Iterator[
 def _from_the_leader(
     task: Task, options: SourceOptions, output: Output
 ) -> Iterator[pa.RecordBatch]:
+    if output.next_offset >= task.range.end:
+        return  # the files had it all: no client is needed
+    from headwater.spark import connect
     from headwater.spark.source.fetching import Fetcher, OutOfRange
 
     cluster = connect.cluster(options.client)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.connect import EARLIEST, LATEST, TopicPartition
 from headwater.spark.errors import BadOption
+from headwater.spark.numbers import EARLIEST, LATEST, TopicPartition
 from headwater.spark.options import Options
 
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
