@@ -4,41 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.spark import connect
-from headwater.testing.apache_kafka import MissingServer
-from tests.compat.cluster import Cluster, running
-from tests.compat.missing import skip_or_fail
-
-
-@pytest.fixture(scope="session")
-def log() -> Iterator[Cluster]:
-    with running("headwater") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[Cluster]:
-    try:
-        server = running("kafka")
-        found = server.__enter__()
-    except MissingServer as missing:
-        skip_or_fail(f"Apache Kafka cannot run here: {missing}")
-        raise AssertionError("unreachable") from missing
-    yield found
-    server.__exit__(None, None, None)
-
-
-@pytest.fixture(params=["headwater", "kafka"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """Either server: what is read must not depend on it."""
-    found: Cluster = request.getfixturevalue("log" if request.param == "headwater" else "kafka")
-    return found
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,12 +34,6 @@ def spark() -> Iterator[SparkSession]:
     )
     yield found
     found.stop()
-
-
-@pytest.fixture
-def new_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    stem = request.node.originalname.removeprefix("test_").replace("_", "-")[:40]
-    return lambda: f"{stem}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
