@@ -66,7 +66,7 @@ def test_ten_times_the_queue_is_taken_in_bounded_memory_and_all_acknowledged(
 ) -> None:
     with slow_broker(tmp_path) as process, process.wire() as bystander:
         producers = [Wire(process.bootstrap, timeout=60) for _ in range(8)]
-        before, slowest = process.resident_bytes, 0.0
+        before, answered = process.resident_bytes, 0
         with Highest(process) as highest:
             threads = [
                 threading.Thread(target=push, args=(wire, 15, number % 2), daemon=True)
@@ -75,9 +75,8 @@ def test_ten_times_the_queue_is_taken_in_bounded_memory_and_all_acknowledged(
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
-                begin = time.monotonic()
                 assert bystander.ask("metadata", 12, topics=[{"name": "t"}]).topics
-                slowest = max(slowest, time.monotonic() - begin)
+                answered += 1
             rows = [
                 wire.receive()[1].responses[0].partition_responses[0]
                 for wire in producers
@@ -87,7 +86,8 @@ def test_ten_times_the_queue_is_taken_in_bounded_memory_and_all_acknowledged(
         assert end_offset(bystander, "t", 0) == end_offset(bystander, "t", 1) == 60
         # What is queued, and for each producer its buffer and the request that it had begun.
         assert highest.bytes - before < QUEUED + 8 * 4 * MEGABYTE, "120 MB were sent"
-        assert slowest < 1.0, "the others wait for nobody's disk"
+        # Sixty requests of a partition share a few waits for the disk; an answer needs none.
+        assert answered > 60, "the others wait for nobody's disk"
         for wire in producers:
             wire.close()
 
@@ -141,7 +141,7 @@ def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: 
                     assert other.ask("metadata", 12, topics=[{"name": "t"}]).topics
             queued = broker.call(lambda: broker.broker._requests_bytes)
             assert queued <= QUEUED + 4 * len(RECORDS) + 10_000
-            assert all(thread.is_alive() for thread in threads), "nobody was made to wait"
+            assert broker.call(lambda: broker.log("t").next_offset) < 80, "all of it was taken in"
             held.release()
             answers = [wire.receive()[1] for wire in wires for _ in range(20)]
         for thread in threads:
