@@ -1,0 +1,161 @@
+"""What a target must do, so that a view in it is exact: the contract for every derived system.
+
+A view's micro-batch reaches a target in two steps, and what is visible changes only in the second.
+
+    executors   stage(batch, part, rows)     each task puts its part aside, in parallel
+    driver      commit(applied, parts)       one transaction: the rows, and how far the view now is
+
+Everything before the commit may fail and come again: a batch that the target has applied already
+changes nothing, and a writer that has been replaced is told so (`Fenced`). `headwater.testing.targets`
+has the tests that every target must pass; docs/targets.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from headwater.errors import HeadwaterError
+from headwater.views.position import Position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DELETED = "_deleted"
+"""Column of the staged rows of a keyed view: this key has no row any more."""
+
+
+class Kind(enum.Enum):
+    """How rows arrive at their place."""
+
+    APPEND = "append"
+    """Rows are added; there is no key."""
+    UPSERT = "upsert"
+    """One row per key: the last one stands (a slowly changing dimension of type 1)."""
+    HISTORY = "history"
+    """All versions of a key's row with `valid_from`, `valid_to` and `current` (type 2)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a view a target needs to know."""
+
+    view: str
+    schema: pa.Schema
+    """Of the visible rows; staged rows of a keyed view have `_deleted` after these."""
+    key: tuple[str, ...] = ()
+    kind: Kind = Kind.UPSERT
+    version: int = 1
+    """Several versions of a view may lie side by side; one of them is what readers see."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How far a version of a view is: kept by the target in the same transaction as the rows."""
+
+    batch: int
+    epoch: int
+    """Of the writer. A target refuses a writer whose epoch is older than the one it knows."""
+    position: Position
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that the target does not take, for the view's dead-letter topic."""
+
+    row: str
+    """As JSON."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a task has put aside; small, as the driver gets one of each task."""
+
+    number: int
+    place: str
+    """Where the target finds it again: a table, a file, a key."""
+    rows: int
+    refused: tuple[Refusal, ...] = ()
+
+
+class Fenced(HeadwaterError):
+    """Another writer has taken this view over; this one must stop."""
+
+
+class Unavailable(HeadwaterError):
+    """The target does not answer now; the same call may succeed later."""
+
+
+class Target(ABC):
+    """One view in one derived system. Cheap to make and to pickle: connections open when needed."""
+
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPSERT})
+
+    def __init__(self, address: str, shape: Shape) -> None:
+        self.address = address
+        self.shape = shape
+
+    # ---- the driver, when a query starts ----------------------------------------------------------
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the place of this version where it is missing; refuse one of another shape."""
+
+    @abstractmethod
+    def claim(self) -> int:
+        """Become the writer: returns an epoch that fences all earlier writers of this version."""
+
+    @abstractmethod
+    def applied(self) -> Applied | None:
+        """How far this version is; None before its first batch."""
+
+    # ---- tasks ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
+        """Put rows aside, invisibly. A second attempt at the same part replaces the first.
+
+        In a keyed view a key comes at most once in a batch (of a history: its versions in order, in
+        one part). A row that the target cannot take is a `Refusal` and does not harm the others.
+        """
+
+    # ---- the driver, at the end of a batch --------------------------------------------------------
+
+    @abstractmethod
+    def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
+        """Make the parts visible together with the position, or nothing of it.
+
+        A batch that is not newer than `applied().batch` changes nothing. Removes what was staged.
+        """
+
+    # ---- readers: verify, views over tables, tests ------------------------------------------------
+
+    @abstractmethod
+    def reading(
+        self, keys: pa.Table | None = None
+    ) -> AbstractContextManager[tuple[Applied | None, Iterator[pa.RecordBatch]]]:
+        """The rows of this version and its position, of one moment; with `keys`, only theirs."""
+
+    # ---- versions: rebuild ------------------------------------------------------------------------
+
+    @abstractmethod
+    def versions(self) -> dict[int, Applied | None]:
+        """The versions that there are."""
+
+    @abstractmethod
+    def current(self) -> int | None:
+        """The version that readers see under the view's name."""
+
+    @abstractmethod
+    def switch(self) -> None:
+        """Let readers see this version from now on, atomically; the one before is kept."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove this version, which must not be the one that readers see."""
