@@ -14,7 +14,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.spark import connect
+from headwater.spark import connect, worker
 from headwater.spark import connection as api
 from headwater.spark.connect import Cluster
 from headwater.spark.errors import UnknownTopic
@@ -54,6 +54,7 @@ def write(
     """Send all rows and wait until they are stored; the transaction stays open."""
     from headwater.spark.sink.rows import Rows  # numba: for workers only, the driver waits for it
 
+    worker.settle()
     rows: Rows | None = None
     producing: Producing | None = None
     identity: Identity | None = None
