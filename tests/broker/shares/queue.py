@@ -110,6 +110,18 @@ class Queue:
         consumer.close()
         return messages
 
+    def everything(self, topic: str) -> list[Any]:
+        """All that a topic has now."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "look", "log_level": 0}
+        )
+        count = 0
+        for number in self.admin.list_topics(timeout=60).topics[topic].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)
+            count += high - low
+        consumer.close()
+        return self.read(topic, count)
+
 
 def headers(message: Any) -> dict[str, str]:
     return {name: value.decode() for name, value in message.headers() or []}
