@@ -42,6 +42,29 @@ class Batch:
     """Rows among the records: tombstones and BEGIN/END are not counted."""
 
 
+class Announcements:
+    """Records that others need to be read: schemas. Each goes to the log once per run, before them."""
+
+    def __init__(self) -> None:
+        self._known: set[bytes | None] = set()
+        self._waiting: list[Record] = []
+
+    def add(self, records: list[Record]) -> None:
+        for record in records:
+            if record[1] not in self._known:
+                self._known.add(record[1])
+                self._waiting.append(record)
+
+    def take(self) -> list[Record]:
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def reset(self) -> None:
+        """Another run begins: nothing is known to be in the log."""
+        self._known.clear()
+        self._waiting.clear()
+
+
 def in_snapshot(position: Position | None) -> bool:
     return position is None or "snapshot" in position or begins_again(position)
 

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+FORMATS = ("json", "avro")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -34,8 +36,10 @@ class CaptureConfig:
     bootstrap: str = "127.0.0.1:9092"
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of librdkafka, for a secured broker."""
+    format: str = "json"
+    """Of the records of tables: json, or avro with its schemas on the topic NAME.avro-schemas."""
     schema: bool = False
-    """Each record carries its schema, as Kafka Connect's JSON converter has it."""
+    """Each JSON record carries its schema, as Kafka Connect's JSON converter has it."""
     tombstones: bool = True
     transactions: bool = True
     """BEGIN and END of each source transaction on the topic NAME.transaction."""
@@ -45,12 +49,24 @@ class CaptureConfig:
     outbox: str | None = None
     """A table whose rows are events for the topics that they name."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    announced: Announcements = field(default_factory=Announcements, compare=False, repr=False)
+    """Schemas that encoders have made, for the runner to put before the records that need them."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise Misconfigured(
                 f"a capture cannot be called {self.name!r}",
                 hint="use up to 60 letters, digits, - and _",
+            )
+        if self.format not in FORMATS:
+            raise Misconfigured(
+                f"capture {self.name}: format = {self.format!r} is not known",
+                hint=f"one of {', '.join(FORMATS)}",
+            )
+        if self.format == "avro" and self.schema:
+            raise Misconfigured(
+                f"capture {self.name}: `schema` is for JSON; with Avro, schemas have their own topic",
+                hint='leave `schema` out, or set format = "json"',
             )
 
     @property
@@ -64,6 +80,10 @@ class CaptureConfig:
     @property
     def schema_topic(self) -> str:
         return f"{self.name}.schema-changes"
+
+    @property
+    def avro_topic(self) -> str:
+        return f"{self.name}.avro-schemas"
 
     def option(self, name: str, default: Any) -> Any:
         """A setting of this kind of source, of the default's type."""
@@ -86,6 +106,7 @@ class CaptureConfig:
 
 _COMMON = {
     "tables": "tables",
+    "format": "format",
     "schema": "schema",
     "tombstones": "tombstones",
     "transactions": "transactions",

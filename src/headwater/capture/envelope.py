@@ -1,4 +1,4 @@
-"""Debezium's change envelope as JSON; sources call a table's encoder for every row.
+"""Debezium's change envelope as JSON (`avro`: as Avro); sources call a table's encoder for every row.
 
     key    {"id":7}
     value  {"before":…, "after":…, "source":{…}, "transaction":{…}, "op":"c|u|d|r|t|m", "ts_ms":…}
@@ -21,7 +21,16 @@ from typing import Any
 
 from headwater.capture.change import BY_KEY, EVERY_PARTITION, Headers, Record
 
-__all__ = ["UNAVAILABLE", "Column", "TableEncoder", "dumps", "quote", "transaction_record"]
+__all__ = [
+    "UNAVAILABLE",
+    "Column",
+    "TableEncoder",
+    "dumps",
+    "envelope_schema",
+    "key_schema",
+    "quote",
+    "transaction_record",
+]
 
 UNAVAILABLE = '"__debezium_unavailable_value"'
 NULL = "null"
@@ -66,9 +75,8 @@ class TableEncoder:
         self._open, self._close = "", ""
         self._key_open, self._key_close = "", ""
         if schema is not None:
-            self._open = f'{{"schema":{dumps(_envelope_schema(topic, columns, schema))},"payload":'
-            key_schema = _struct([columns[place] for place in key], f"{topic}.Key", optional=False)
-            self._key_open = f'{{"schema":{dumps(key_schema)},"payload":'
+            self._open = f'{{"schema":{dumps(envelope_schema(topic, columns, schema))},"payload":'
+            self._key_open = f'{{"schema":{dumps(key_schema(topic, columns, key))},"payload":'
             self._close = self._key_close = "}"
 
     def row(self, values: Sequence[str]) -> str:
@@ -100,12 +108,7 @@ class TableEncoder:
         if before is not None and self.moved(before, after):
             gone = self.deleted(before, source, rest, after)
             return [*gone, self.arrived(before, after, source, rest)]
-        shown = NULL if before is None else self._row % tuple(before)
-        value = (
-            f'{self._open}{{"before":{shown},"after":{self._row % tuple(after)},"source":{source},'
-            f'"op":"u"{rest}}}{self._close}'
-        )
-        return [(self.topic, self.key(after), value.encode())]
+        return [(self.topic, self.key(after), self._value(before, after, source, "u", rest))]
 
     def deleted(
         self, before: Sequence[str], source: str, rest: str, after: Sequence[str] | None = None
@@ -115,10 +118,7 @@ class TableEncoder:
         `after`: the row under its new key, where it moved there; `arrived` makes that record.
         """
         key = self.key(before)
-        value = (
-            f'{self._open}{{"before":{self._row % tuple(before)},"after":null,"source":{source},'
-            f'"op":"d"{rest}}}{self._close}'
-        ).encode()
+        value = self._value(before, None, source, "d", rest)
         records: list[Record] = [(self.topic, key, value)]
         if after is not None:
             towards: Headers = [("__debezium.newkey", self.key(after))]
@@ -137,11 +137,24 @@ class TableEncoder:
 
     def truncated(self, source: str, rest: str) -> Record:
         """All rows are gone: said in every partition, as it concerns every key."""
+        value = self._value(None, None, source, "t", rest)
+        return (self.topic, None, value, None, EVERY_PARTITION)
+
+    def _value(
+        self,
+        before: Sequence[str] | None,
+        after: Sequence[str] | None,
+        source: str,
+        op: str,
+        rest: str,
+    ) -> bytes:
+        old = NULL if before is None else self._row % tuple(before)
+        new = NULL if after is None else self._row % tuple(after)
         value = (
-            f'{self._open}{{"before":null,"after":null,"source":{source},"op":"t"{rest}}}'
+            f'{self._open}{{"before":{old},"after":{new},"source":{source},"op":"{op}"{rest}}}'
             f"{self._close}"
         )
-        return (self.topic, None, value.encode(), None, EVERY_PARTITION)
+        return value.encode()
 
 
 def transaction_record(
@@ -187,9 +200,15 @@ def _struct(
     return shape
 
 
-def _envelope_schema(
+def key_schema(topic: str, columns: Sequence[Column], key: Sequence[int]) -> dict[str, Any]:
+    """The key's fields in Kafka Connect's terms."""
+    return _struct([columns[place] for place in key], f"{topic}.Key", optional=False)
+
+
+def envelope_schema(
     topic: str, columns: Sequence[Column], source: dict[str, Any]
 ) -> dict[str, Any]:
+    """The value's fields in Kafka Connect's terms."""
     transaction = {
         "type": "struct",
         "fields": [

@@ -86,6 +86,7 @@ class Runner:
 
     def _attempt(self, until_streaming: bool) -> None:
         config = self._config
+        config.announced.reset()
         writer = Writer(config.name, config.bootstrap, config.client)
         try:
             position = self.status.position = writer.open()
@@ -132,6 +133,8 @@ class Runner:
             turned = known is None or in_snapshot(batch.position) != in_snapshot(known)
             if batch.records or moved or turned:
                 self._ensure_topics(source, writer)
+                if announced := self._config.announced.take():
+                    batch.records[:0] = announced
                 writer.write(batch)
                 source.acknowledge(batch.position)
                 told = time.monotonic()
@@ -147,6 +150,8 @@ class Runner:
         # What is told about all tables must be in one order: one partition.
         ordered = {config.transaction_topic, config.schema_topic}
         writer.ensure_topics((t for t in topics if t in ordered), config.topic_config, 1)
+        if config.format == "avro":
+            writer.ensure_topics([config.avro_topic], {"cleanup.policy": "compact"}, 1)
         writer.ensure_topics(topics, config.topic_config, config.partitions)
 
     def _guard(self, source: Source) -> None:

@@ -198,21 +198,33 @@ def read_positions(
     return found
 
 
+def read_topic(
+    bootstrap: str, topic: str, client: Mapping[str, str] | None = None
+) -> list[tuple[bytes | None, bytes | None]]:
+    """Every committed record of a topic with one partition, as key and value; [] if there is none."""
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **(client or {})}
+    admin = AdminClient(settings)
+    with _plain(f"{topic} cannot be read"):
+        if topic not in admin.list_topics(timeout=TIMEOUT_S).topics:
+            return []
+        return list(_read(settings, topic, *_decided(admin, topic)))
+
+
 def _last_value(settings: Mapping[str, Any], admin: AdminClient, name: str) -> bytes | None:
     """The last committed record of that key. The tail is read first: the topic may be long."""
-    first, end = _decided(admin)
+    first, end = _decided(admin, POSITIONS)
     look = _FIRST_LOOK
     while True:
         begin = max(first, end - look)
-        values = [v for k, v in _read(settings, begin, end) if k == name.encode()]
+        values = [v for k, v in _read(settings, POSITIONS, begin, end) if k == name.encode()]
         if values or begin == first:
             return values[-1] if values else None
         look *= 10
 
 
-def _decided(admin: AdminClient) -> tuple[int, int]:
+def _decided(admin: AdminClient, topic: str) -> tuple[int, int]:
     """Where the topic begins and ends, once every transaction before that end is decided."""
-    place = TopicPartition(POSITIONS, 0)
+    place = TopicPartition(topic, 0)
 
     def offset(spec: OffsetSpec, level: IsolationLevel) -> int:
         asked = admin.list_offsets({place: spec}, isolation_level=level, request_timeout=TIMEOUT_S)
@@ -222,13 +234,13 @@ def _decided(admin: AdminClient) -> tuple[int, int]:
     deadline = time.monotonic() + 2 * TRANSACTION_TIMEOUT_MS / 1000
     while offset(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) < end:
         if time.monotonic() > deadline:
-            raise Interrupted(f"a transaction of another capture stays open in {POSITIONS}")
+            raise Interrupted(f"a transaction of another capture stays open in {topic}")
         time.sleep(0.02)
     return offset(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED), end
 
 
 def _read(
-    settings: Mapping[str, Any], begin: int, end: int
+    settings: Mapping[str, Any], topic: str, begin: int, end: int
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
     if begin >= end:
         return
@@ -243,7 +255,7 @@ def _read(
         }
     )
     try:
-        reader.assign([TopicPartition(POSITIONS, 0, begin)])
+        reader.assign([TopicPartition(topic, 0, begin)])
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             for message in reader.consume(1000, 0.02):
@@ -256,7 +268,7 @@ def _read(
                 else:
                     raise KafkaException(error)
             if time.monotonic() > deadline:
-                raise Interrupted(f"{POSITIONS} could not be read to its end")
+                raise Interrupted(f"{topic} could not be read to its end")
     finally:
         reader.close()
 

@@ -65,6 +65,11 @@ class MongoSource:
             raise Misconfigured(
                 "documents have no schema to be carried", hint="leave `schema` out of this capture"
             )
+        if config.format != "json":
+            raise Misconfigured(
+                "documents have no schema, so there is no Avro of them",
+                hint='set format = "json" for this capture',
+            )
         documents = config.option("documents", "string")
         if documents not in ("string", "object"):
             raise Misconfigured(

@@ -14,7 +14,8 @@ from typing import Any
 
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.envelope import TableEncoder, dumps, quote
+from headwater.capture.encoders import table_encoder
+from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import schema, table_map, values
 from headwater.capture.mysql.columns import Description, Style
@@ -96,13 +97,8 @@ class CapturedTable:
         self.transactional = transactional
         self.fields = tuple(values.field(column, style) for column in columns)
         self.decoder = RowDecoder(self.fields)
-        self.encoder = TableEncoder(
-            self.topic,
-            [field.column for field in self.fields],
-            self.key,
-            schema=SOURCE_SCHEMA if config.schema else None,
-            tombstones=config.tombstones,
-        )
+        shown = [field.column for field in self.fields]
+        self.encoder = table_encoder(config, self.topic, shown, self.key, SOURCE_SCHEMA)
         # The parts of the source block that stay the same: before and after what varies.
         self.source_parts = (
             f'{{"version":"{VERSION}","connector":"mariadb","name":{quote(config.name)},"ts_ms":',
@@ -224,9 +220,10 @@ class Tables:
 
     def emptied(self, name: str, source: str, rest: str) -> Record:
         """The record of a truncate; the table itself may be gone, and its columns unknown."""
-        encoder = TableEncoder(self.topic(name), [], [])
-        if self._config.schema and name in self.latest:
-            encoder = self.latest[name].encoder
+        known = self.latest.get(name)
+        if known is not None:
+            return known.encoder.truncated(source, rest)
+        encoder = table_encoder(self._config, self.topic(name), [], [], SOURCE_SCHEMA)
         return encoder.truncated(source, rest)
 
     def refresh(self, now: Mapping[str, Table]) -> None:

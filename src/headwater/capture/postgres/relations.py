@@ -18,6 +18,7 @@ from typing import Any
 from headwater import __version__
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
+from headwater.capture.encoders import table_encoder
 from headwater.capture.envelope import Column, TableEncoder, dumps, quote
 from headwater.capture.outbox import Router
 from headwater.capture.postgres.catalog import Catalog, Table
@@ -152,13 +153,7 @@ class Relations:
         places = [place for place, column in enumerate(columns) if column.name in key]
         topic = self.topic(namespace, name)
         self.topics[topic] = None
-        encoder = TableEncoder(
-            topic,
-            shown,
-            places,
-            schema=SOURCE_SCHEMA if self._config.schema else None,
-            tombstones=self._config.tombstones,
-        )
+        encoder = table_encoder(self._config, topic, shown, places, SOURCE_SCHEMA)
         head = (
             f'{{"version":"{__version__}","connector":"postgresql","name":{quote(self._config.name)},'
             f'"db":{quote(self._database)},"schema":{quote(namespace)},"table":{quote(name)}'

@@ -17,7 +17,9 @@ from typing import Any
 
 from headwater import __version__
 from headwater.capture.change import Record
-from headwater.capture.envelope import Column, TableEncoder, dumps, quote
+from headwater.capture.config import CaptureConfig
+from headwater.capture.encoders import table_encoder
+from headwater.capture.envelope import Column, dumps, quote
 from headwater.capture.sqlite.changes import Event, Values
 from headwater.capture.sqlite.shape import ColumnShape, Shape
 
@@ -86,12 +88,10 @@ _IN_BLOB: dict[type, Callable[[Any], str]] = {
 class ShapeEncoder:
     """One shape of one table: its rows to JSON fragments, its events to records."""
 
-    def __init__(
-        self, shape: Shape, capture: str, topic: str, database: str, **options: Any
-    ) -> None:
+    def __init__(self, shape: Shape, config: CaptureConfig, topic: str, database: str) -> None:
         self.shape = shape
         self.topic = topic
-        self._name, self._database = quote(capture), quote(database)
+        self._name, self._database = quote(config.name), quote(database)
         self._table = quote(shape.table)
         lead = (
             [] if shape.rowid is None else [ColumnShape(shape.rowid, "INTEGER", True, None, False)]
@@ -102,8 +102,8 @@ class ShapeEncoder:
             _IN_BLOB if affinity(column.declared) == "bytes" else _PLAIN for column in shown
         ]
         self._uniform = all(writers is _PLAIN for writers in self._writers)
-        with_schema = options.pop("schema", False)
-        self._encoder = TableEncoder(
+        self._encoder = table_encoder(
+            config,
             topic,
             [
                 Column(
@@ -114,8 +114,7 @@ class ShapeEncoder:
                 for place, column in enumerate(shown)
             ],
             [place - self._start for place in shape.key],
-            schema=source_schema() if with_schema else None,
-            **options,
+            source_schema(),
         )
 
     def fragments(self, values: Values) -> list[str]:

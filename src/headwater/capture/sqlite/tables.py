@@ -59,14 +59,7 @@ class Tables:
             return router
         topic = topic_of(config.name, shape.table)
         self.topics.add(topic)
-        return ShapeEncoder(
-            shape,
-            config.name,
-            topic,
-            self._database,
-            schema=config.schema,
-            tombstones=config.tombstones,
-        )
+        return ShapeEncoder(shape, config, topic, self._database)
 
 
 def topic_of(capture: str, table: str) -> str:
