@@ -18,6 +18,7 @@ COMMANDS = (
     "broker",
     "capture",
     "run",
+    "state",
     "topics",
     "users",
     "acls",
