@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 DELETED = "_deleted"
 """Column of the staged rows of a keyed view: this key has no row any more."""
+VALID_FROM = "_valid_from"
+"""Column of the staged rows of a history, after `_deleted`: since when the row is so."""
+VALIDITY = ("valid_from", "valid_to", "current")
+"""Columns of the visible rows of a history, after those of the view."""
 
 
 class Kind(enum.Enum):
@@ -46,7 +50,8 @@ class Shape:
 
     view: str
     schema: pa.Schema
-    """Of the visible rows; staged rows of a keyed view have `_deleted` after these."""
+    """Of the view's rows. Staged rows have `_deleted` after these where there is a key, and in a
+    history also `_valid_from`; visible rows of a history have `valid_from`, `valid_to`, `current`."""
     key: tuple[str, ...] = ()
     kind: Kind = Kind.UPSERT
     version: int = 1
@@ -71,6 +76,10 @@ class Refusal:
     row: str
     """As JSON."""
     reason: str
+    part: int = -1
+    number: int = -1
+    """Of the row among those that `stage` got for this part, from 0, where the target knows: then the
+    letter says which record it was."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +88,10 @@ class Part:
 
     number: int
     place: str
-    """Where the target finds it again: a table, a file, a key."""
+    """Where the target finds it again: a table, a file, a key. Another one for each attempt: two
+    drivers may work on a batch for a moment, and theirs must not mix."""
     rows: int
+    """Without those refused."""
     refused: tuple[Refusal, ...] = ()
 
 
@@ -92,6 +103,18 @@ class Unavailable(HeadwaterError):
     """The target does not answer now; the same call may succeed later."""
 
 
+class Misfit(HeadwaterError):
+    """What the target has does not fit the view; a person must decide what becomes of it."""
+
+
+class RowsRefused(HeadwaterError):
+    """Rows that a target took when they were staged, and refuses now that they are to count."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(f"{len(refusals)} rows were refused: {refusals[0].reason}")
+        self.refusals = tuple(refusals)
+
+
 class Target(ABC):
     """One view in one derived system. Cheap to make and to pickle: connections open when needed."""
 
@@ -99,13 +122,37 @@ class Target(ABC):
 
     def __init__(self, address: str, shape: Shape) -> None:
         self.address = address
+        """All of the view's `to`, as in `sqlite:shop.db` and `postgresql://…`."""
         self.shape = shape
+
+    @property
+    def rest(self) -> str:
+        """The address after its first colon."""
+        return self.address.partition(":")[2]
+
+    @property
+    def name(self) -> str:
+        """Under which readers see the view: the option `table`, or else the view's name."""
+        return self.shape.options.get("table", self.shape.view)
+
+    def visible_schema(self) -> pa.Schema:
+        """What `reading` gives: the view's columns, of a history with those of its times."""
+        import pyarrow as pa
+
+        if self.shape.kind is not Kind.HISTORY:
+            return self.shape.schema
+        time = pa.timestamp("us", "UTC")
+        fields = zip(VALIDITY, (time, time, pa.bool_()), strict=True)
+        return pa.schema([*self.shape.schema, *(pa.field(*each) for each in fields)])
 
     # ---- the driver, when a query starts ----------------------------------------------------------
 
     @abstractmethod
     def create(self) -> None:
-        """Make the place of this version where it is missing; refuse one of another shape."""
+        """Make the place of this version where it is missing; `Misfit` where it has another shape.
+
+        The first version that there is becomes what readers see at once.
+        """
 
     @abstractmethod
     def claim(self) -> int:
@@ -119,7 +166,7 @@ class Target(ABC):
 
     @abstractmethod
     def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
-        """Put rows aside, invisibly. A second attempt at the same part replaces the first.
+        """Put rows aside, invisibly; there is at least one. Only the parts given to `commit` count.
 
         In a keyed view a key comes at most once in a batch (of a history: its versions in order, in
         one part). A row that the target cannot take is a `Refusal` and does not harm the others.
@@ -132,7 +179,21 @@ class Target(ABC):
         """Make the parts visible together with the position, or nothing of it.
 
         A batch that is not newer than `applied().batch` changes nothing. Removes what was staged.
+        `Fenced` if another writer has claimed the version. `Unavailable` if a part is not there any
+        more: the batch comes again. `RowsRefused` if rows break a rule that only shows now: nothing
+        has changed but these rows are no longer staged, and the caller, having kept them elsewhere,
+        commits the same parts again.
         """
+
+    def correct(self, applied: Applied, parts: Sequence[Part]) -> bool:
+        """Make the parts, staged as batch -1, visible without moving the position.
+
+        Only if this version is still exactly at `applied`; otherwise nothing changes, and False.
+        """
+        raise HeadwaterError(
+            f"{self.address} cannot be mended in place",
+            hint=f"build it anew: headwater rebuild {self.shape.view}",
+        )
 
     # ---- readers: verify, views over tables, tests ------------------------------------------------
 
@@ -142,7 +203,7 @@ class Target(ABC):
     ) -> AbstractContextManager[tuple[Applied | None, Iterator[pa.RecordBatch]]]:
         """The rows of this version and its position, of one moment; with `keys`, only theirs."""
 
-    # ---- versions: rebuild ------------------------------------------------------------------------
+    # ---- versions: rebuild. These and `applied` need no `create` before, nor the schema. ----------
 
     @abstractmethod
     def versions(self) -> dict[int, Applied | None]:
@@ -154,8 +215,9 @@ class Target(ABC):
 
     @abstractmethod
     def switch(self) -> None:
-        """Let readers see this version from now on, atomically; the one before is kept."""
+        """Let readers see this version from now on, atomically; the one before is kept. `Misfit` where
+        there is no such version."""
 
     @abstractmethod
     def drop(self) -> None:
-        """Remove this version, which must not be the one that readers see."""
+        """Remove this version, which must not be the one that readers see (`Misfit`)."""
