@@ -1,0 +1,250 @@
+"""Views in a DuckDB file: `duckdb:PATH`, a table of the view's name.
+
+Made by the registry; called by the runner and by every command that opens a view. Rows and position
+change in one transaction of DuckDB, so a view is exact whatever is killed. A DuckDB file has one process
+at a time: it is opened for each call and closed again, so that others get their turn, and a call that
+finds it taken waits a little, then is `Unavailable`.
+
+    headwater_views     view, version, place, epoch, batch, position, current
+    NAME                the version that readers see
+    NAME__v2            another one
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headwater.views.libraries import missing
+
+try:
+    import duckdb
+    import pyarrow as pa
+except ModuleNotFoundError as error:
+    raise missing(error, "duckdb", "warehouse") from error
+
+from headwater.views import duckdb_sql as sql
+from headwater.views.admission import (
+    Admission,
+    discard,
+    staged_schema,
+    staged_table,
+    visible_schema,
+)
+from headwater.views.position import Position
+from headwater.views.staged_files import StagedFiles
+from headwater.views.target import (
+    VALIDITY,
+    Applied,
+    Fenced,
+    Kind,
+    Misfit,
+    Part,
+    Shape,
+    Target,
+    Unavailable,
+)
+
+PATIENCE_S = 5.0
+"""How long a call waits for another process to close the file."""
+BATCH_ROWS = 65_536
+
+Connection = duckdb.DuckDBPyConnection
+
+
+class DuckdbTarget(Target):
+    """A view as a table of a DuckDB file."""
+
+    kinds = frozenset(Kind)
+
+    def __init__(self, address: str, shape: Shape) -> None:
+        super().__init__(address, shape)
+        self.path = Path(self.rest)
+
+    # ---- the driver, when a query starts ----------------------------------------------------------
+
+    def create(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._transaction() as connection:
+            connection.execute(sql.BOOKKEEPING)
+            columns = sql.described(connection, visible_schema(self.shape))
+            place = sql.place(connection, self._id)
+            if place is None:
+                connection.execute(sql.REGISTER, [*self._id, self.name, *self._id])
+                place = sql.place(connection, self._id)
+                assert place is not None
+                self._refuse_taken(connection, place)
+                key = self.shape.key if self.shape.kind is Kind.UPSERT else ()
+                connection.execute(sql.create(place, columns, key))
+            elif sql.columns_of(connection, place) != columns:
+                raise Misfit(
+                    f"the table {place} in {self.path} has other columns than the view",
+                    hint=f"headwater rebuild {self.shape.view} makes a version with the new ones",
+                )
+
+    def claim(self) -> int:
+        with self._transaction() as connection:
+            self._require(connection)
+            found = connection.execute(sql.CLAIM, self._id).fetchall()
+            return int(found[0][0])
+
+    def applied(self) -> Applied | None:
+        return self.versions().get(self.shape.version)
+
+    # ---- tasks ------------------------------------------------------------------------------------
+
+    def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
+        admission = Admission(staged_schema(self.shape), part)
+        return self._staged.write(batch, part, admission.admitted(rows))
+
+    # ---- the driver, at the end of a batch --------------------------------------------------------
+
+    def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
+        with self._transaction() as connection:
+            place, epoch, before = self._require(connection)
+            if applied.epoch < epoch:
+                raise Fenced(f"another writer has taken over {self.name} in {self.path}")
+            if before is None or applied.batch > before.batch:
+                self._apply(connection, place, parts)
+                values = [applied.batch, applied.position.to_json(), applied.epoch]
+                connection.execute(sql.APPLIED, [*values, *self._id])
+        self._staged.clear(applied.batch)
+
+    def correct(self, applied: Applied, parts: Sequence[Part]) -> bool:
+        """Change rows without moving the position, if the version is still where it was."""
+        with self._transaction() as connection:
+            place, _, before = self._require(connection)
+            stands = before == applied
+            if stands:
+                self._apply(connection, place, parts)
+        self._staged.remove(parts)
+        return stands
+
+    def _apply(self, connection: Connection, place: str, parts: Sequence[Part]) -> None:
+        if not parts:
+            return
+        staged = self._staged.table(parts, staged_schema(self.shape))
+        if self.shape.kind is Kind.HISTORY:
+            staged = staged.append_column(sql.NUMBER, pa.array(range(staged.num_rows), pa.int64()))
+        connection.register(sql.STAGED, staged)
+        for statement in sql.applying(place, self.shape):
+            connection.execute(statement)
+        connection.unregister(sql.STAGED)
+
+    # ---- readers ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(
+        self, keys: pa.Table | None = None
+    ) -> Iterator[tuple[Applied | None, Iterator[pa.RecordBatch]]]:
+        with self._transaction() as connection:
+            place, _, applied = self._require(connection)
+            if keys is not None:
+                connection.register(sql.WANTED, keys.select(list(self.shape.key)))
+            names = [*self.shape.schema.names]
+            if self.shape.kind is Kind.HISTORY:
+                names += VALIDITY
+            query = sql.reading(place, names, self.shape.key if keys is not None else ())
+            yield applied, iter(connection.sql(query).to_arrow_reader(BATCH_ROWS))
+
+    # ---- versions ---------------------------------------------------------------------------------
+
+    def versions(self) -> dict[int, Applied | None]:
+        rows = self._look(sql.VERSIONS)
+        return {version: _applied(epoch, batch, text) for version, epoch, batch, text, _ in rows}
+
+    def current(self) -> int | None:
+        return next((row[0] for row in self._look(sql.VERSIONS) if row[4]), None)
+
+    def switch(self) -> None:
+        with self._transaction() as connection:
+            place, _, _ = self._require(connection)
+            shown = connection.execute(sql.SHOWN, [self.shape.view]).fetchall()
+            if shown and shown[0][0] == self.shape.version:
+                return
+            for version, seen in shown:
+                self._rename(connection, version, seen, f"{self.name}__v{version}")
+            self._rename(connection, self.shape.version, place, self.name)
+            connection.execute(sql.SHOW, [self.shape.version, self.shape.view])
+
+    def _rename(self, connection: Connection, version: int, place: str, name: str) -> None:
+        connection.execute(sql.renaming(place, name))
+        connection.execute(sql.PLACED, [name, self.shape.view, version])
+
+    def drop(self) -> None:
+        with self._transaction() as connection:
+            place = sql.place(connection, self._id)
+            if place is None:
+                return
+            shown = connection.execute(sql.SHOWN, [self.shape.view]).fetchall()
+            if self.shape.version in [version for version, _ in shown]:
+                raise Misfit(f"readers see version {self.shape.version} of {self.name}")
+            connection.execute(f"DROP TABLE IF EXISTS {sql.quoted(place)}")
+            connection.execute(sql.FORGET, self._id)
+        self._staged.drop()
+
+    # ---- the file ---------------------------------------------------------------------------------
+
+    @property
+    def _id(self) -> list[Any]:
+        return [self.shape.view, self.shape.version]
+
+    @property
+    def _staged(self) -> StagedFiles:
+        return StagedFiles(self.path, self.shape)
+
+    def _require(self, connection: Connection) -> tuple[str, int, Applied | None]:
+        """Where this version is, its writer's epoch, how far it is."""
+        row = sql.row(connection, self._id)
+        if row is None:
+            raise Misfit(
+                f"{self.path} has no version {self.shape.version} of the view {self.shape.view!r}"
+            )
+        place, epoch, batch, position = row
+        return place, epoch, _applied(epoch, batch, position)
+
+    def _refuse_taken(self, connection: Connection, place: str) -> None:
+        if sql.columns_of(connection, place):
+            raise Misfit(
+                f"{self.path} has a table {place} already, which is not this view's",
+                hint="name another one with the option table",
+            )
+
+    def _look(self, query: str) -> list[Any]:
+        if not self.path.exists():
+            return []
+        with self._transaction() as connection:
+            if not sql.columns_of(connection, sql.VIEWS):
+                return []
+            return connection.execute(query, [self.shape.view]).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        connection = self._open()
+        try:
+            connection.begin()
+            yield connection
+            connection.commit()
+        except duckdb.TransactionException as error:
+            raise Unavailable(f"{self.path}: {error}") from error
+        finally:
+            connection.close()  # what was not committed is undone
+
+    def _open(self) -> Connection:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return duckdb.connect(str(self.path))
+            except duckdb.IOException as error:
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"{self.path} cannot be opened: {error}") from error
+            time.sleep(0.02)  # between two tries: DuckDB does not wait for a lock
+
+
+def _applied(epoch: int, batch: int | None, position: str | None) -> Applied | None:
+    if batch is None or position is None:
+        return None
+    return Applied(batch, epoch, Position.from_json(position))
