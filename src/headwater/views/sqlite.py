@@ -159,22 +159,19 @@ class SqliteTarget(Target):
 
         if self.shape.kind is Kind.UPSERT:
             gone = batch.column(DELETED)
-            con.executemany(self._tables.delete(place), self._values(batch.filter(gone)))
+            deleted = _values(batch.filter(gone), self.shape.key)
+            con.executemany(self._tables.delete(place), deleted)
             batch = batch.filter(pc.invert(gone))
-        con.executemany(self._tables.insert(place), self._values(batch))
+        con.executemany(self._tables.insert(place), _values(batch, self._tables.columns))
 
     def _apply_history(self, con: sqlite3.Connection, place: str, batch: pa.RecordBatch) -> None:
         close, change = self._tables.close(place), self._tables.close_changed(place)
         begin = self._tables.open(place)
-        rows = self._values(batch, VALID_FROM)
+        rows = _values(batch, [*self._tables.columns, VALID_FROM])
         for row, gone in zip(rows, batch.column(DELETED).to_pylist(), strict=True):
             con.execute(close if gone else change, row)
             if not gone:
                 con.execute(begin, row)
-
-    def _values(self, batch: pa.RecordBatch, *more: str) -> Iterator[tuple[Any, ...]]:
-        names = [*self._tables.columns, *more]
-        return zip(*(to_sqlite(batch.column(name)) for name in names), strict=True)
 
     def _take_out(self, part: Part, bad: set[int]) -> None:
         import pyarrow as pa
@@ -269,6 +266,10 @@ class SqliteTarget(Target):
                 f"the table {place} in {self.address} has rows that are not of the view "
                 f"{self.shape.view!r}: empty it, or name another one with options={{'table': …}}"
             )
+
+
+def _values(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(to_sqlite(batch.column(name)) for name in names), strict=True)
 
 
 def _number(row: pa.RecordBatch, otherwise: int) -> int:

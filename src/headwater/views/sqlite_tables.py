@@ -62,7 +62,9 @@ class Tables:
         return f"{insert} ON CONFLICT ({key}) DO {f'UPDATE SET {change}' if rest else 'NOTHING'}"
 
     def delete(self, place: str) -> str:
-        return f"DELETE FROM {quoted(place)} WHERE {self._is_key()}"
+        """Takes the key's columns alone."""
+        same = " AND ".join(f"{quoted(name)} = ?" for name in self._shape.key)
+        return f"DELETE FROM {quoted(place)} WHERE {same}"
 
     def close_changed(self, place: str) -> str:
         """Ends the key's row of the moment, unless the new one is the same."""

@@ -36,14 +36,14 @@ def column_type(kind: pa.DataType) -> str:
 def to_sqlite(values: pa.Array) -> list[Any]:
     import pyarrow as pa
 
-    kind, t = values.type, pa.types
-    if is_nested(kind):
-        return to_json(values)
-    if (t.is_temporal(kind) and not t.is_duration(kind)) or t.is_decimal(kind):
-        values = values.cast(pa.string())
-    elif t.is_duration(kind):
-        values = values.cast(pa.duration("us")).cast(pa.int64())
-    return list(values.to_pylist())
+    from headwater.views.texts import texts
+
+    if pa.types.is_duration(values.type):
+        values = values.cast(pa.int64())
+    elif column_type(values.type) == "TEXT":
+        values = texts(values)
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def from_sqlite(values: list[Any], kind: pa.DataType) -> pa.Array:
