@@ -27,15 +27,9 @@ except ModuleNotFoundError as error:
     raise missing(error, "duckdb", "warehouse") from error
 
 from headwater.views import duckdb_sql as sql
-from headwater.views.admission import (
-    Admission,
-    discard,
-    staged_schema,
-    staged_table,
-    visible_schema,
-)
+from headwater.views.duckdb_history import numbered
 from headwater.views.position import Position
-from headwater.views.staged_files import StagedFiles
+from headwater.views.staged_files import Admission, StagedFiles, staged_schema, visible_schema
 from headwater.views.target import (
     VALIDITY,
     Applied,
@@ -97,8 +91,10 @@ class DuckdbTarget(Target):
     # ---- tasks ------------------------------------------------------------------------------------
 
     def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
-        admission = Admission(staged_schema(self.shape), part)
-        return self._staged.write(batch, part, admission.admitted(rows))
+        schema = staged_schema(self.shape)
+        admission = Admission(schema, part)
+        place = self._staged.write(batch, part, admission.admitted(rows), schema)
+        return Part(part, place, admission.taken)
 
     # ---- the driver, at the end of a batch --------------------------------------------------------
 
@@ -126,9 +122,9 @@ class DuckdbTarget(Target):
     def _apply(self, connection: Connection, place: str, parts: Sequence[Part]) -> None:
         if not parts:
             return
-        staged = self._staged.table(parts, staged_schema(self.shape))
+        staged = self._staged.table(parts)
         if self.shape.kind is Kind.HISTORY:
-            staged = staged.append_column(sql.NUMBER, pa.array(range(staged.num_rows), pa.int64()))
+            staged = numbered(staged)
         connection.register(sql.STAGED, staged)
         for statement in sql.applying(place, self.shape):
             connection.execute(statement)
@@ -182,7 +178,7 @@ class DuckdbTarget(Target):
             shown = connection.execute(sql.SHOWN, [self.shape.view]).fetchall()
             if self.shape.version in [version for version, _ in shown]:
                 raise Misfit(f"readers see version {self.shape.version} of {self.name}")
-            connection.execute(f"DROP TABLE IF EXISTS {sql.quoted(place)}")
+            connection.execute(sql.drop(place))
             connection.execute(sql.FORGET, self._id)
         self._staged.drop()
 
@@ -194,7 +190,7 @@ class DuckdbTarget(Target):
 
     @property
     def _staged(self) -> StagedFiles:
-        return StagedFiles(self.path, self.shape)
+        return StagedFiles(self.path.with_name(f"{self.path.name}.staging"), self.shape)
 
     def _require(self, connection: Connection) -> tuple[str, int, Applied | None]:
         """Where this version is, its writer's epoch, how far it is."""

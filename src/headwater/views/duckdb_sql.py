@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.target import DELETED, VALID_FROM, VALIDITY, Kind, Shape
+from headwater.views.duckdb_history import CLOSES, OPENS, listed, quoted, same, steps
+from headwater.views.target import DELETED, VALIDITY, Kind, Shape
 
 VIEWS = "headwater_views"
 STAGED = "headwater_staged"
 WANTED = "headwater_wanted"
-NUMBER = "_number"
-"""Of a staged row, in the order of the log."""
+STEPS = "headwater_steps"
 
 BOOKKEEPING = f"""CREATE TABLE IF NOT EXISTS {VIEWS} (
     view VARCHAR, version INTEGER, place VARCHAR, epoch BIGINT, batch BIGINT, position VARCHAR,
@@ -35,14 +35,6 @@ PLACED = f"UPDATE {VIEWS} SET place = ? WHERE view = ? AND version = ?"
 FORGET = f"DELETE FROM {VIEWS} WHERE view = ? AND version = ?"
 
 Columns = list[tuple[str, str]]
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def listed(names: Sequence[str], prefix: str = "") -> str:
-    return ", ".join(prefix + quoted(name) for name in names)
 
 
 def row(connection: duckdb.DuckDBPyConnection, view: Sequence[Any]) -> Any | None:
@@ -83,6 +75,10 @@ def create(table: str, columns: Columns, key: Sequence[str]) -> str:
     return f"CREATE TABLE {quoted(table)} ({', '.join(parts)})"
 
 
+def drop(table: str) -> str:
+    return f"DROP TABLE IF EXISTS {quoted(table)}"
+
+
 def renaming(table: str, name: str) -> str:
     return f"ALTER TABLE {quoted(table)} RENAME TO {quoted(name)}"
 
@@ -91,7 +87,7 @@ def reading(table: str, names: Sequence[str], key: Sequence[str]) -> str:
     """All rows, or those whose key is wanted."""
     only = ""
     if key:
-        only = f" SEMI JOIN {WANTED} w ON {_same('t', 'w', key)}"
+        only = f" SEMI JOIN {WANTED} w ON {same('t', 'w', key)}"
     return f"SELECT {listed(names, 't.')} FROM {quoted(table)} t{only}"
 
 
@@ -109,7 +105,7 @@ def _upserting(table: str, names: Sequence[str], key: Sequence[str]) -> list[str
     others = [name for name in names if name not in key]
     changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
     return [
-        f"DELETE FROM {table} t USING {STAGED} s WHERE s.{DELETED} AND {_same('t', 's', key)}",
+        f"DELETE FROM {table} t USING {STAGED} s WHERE s.{DELETED} AND {same('t', 's', key)}",
         f"INSERT INTO {table} SELECT {listed(names)} FROM {STAGED} WHERE NOT {DELETED} "
         f"ON CONFLICT ({listed(key)}) DO " + (f"UPDATE SET {changes}" if others else "NOTHING"),
     ]
@@ -118,14 +114,9 @@ def _upserting(table: str, names: Sequence[str], key: Sequence[str]) -> list[str
 def _keeping(table: str, names: Sequence[str], key: Sequence[str]) -> list[str]:
     _, until, current = VALIDITY
     return [
-        f"UPDATE {table} t SET {until} = s.first, {current} = false FROM "
-        f"(SELECT {listed(key)}, arg_min({VALID_FROM}, {NUMBER}) AS first FROM {STAGED} "
-        f"GROUP BY {listed(key)}) s WHERE t.{current} AND {_same('t', 's', key)}",
-        f"INSERT INTO {table} SELECT {listed(names)}, {VALID_FROM}, next, next IS NULL FROM "
-        f"(SELECT *, lead({VALID_FROM}) OVER (PARTITION BY {listed(key)} ORDER BY {NUMBER}) AS next "
-        f"FROM {STAGED}) WHERE NOT {DELETED}",
+        f"CREATE OR REPLACE TEMP TABLE {STEPS} AS {steps(table, STAGED, names, key)}",
+        f"UPDATE {table} t SET {until} = s._next, {current} = false FROM {STEPS} s "
+        f"WHERE {CLOSES} AND t.{current} AND {same('t', 's', key)}",
+        f"INSERT INTO {table} SELECT {listed(names)}, _at, _next, _next IS NULL FROM {STEPS} WHERE {OPENS}",
+        f"DROP TABLE {STEPS}",
     ]
-
-
-def _same(one: str, other: str, key: Sequence[str]) -> str:
-    return " AND ".join(f"{one}.{quoted(name)} = {other}.{quoted(name)}" for name in key)

@@ -13,56 +13,129 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from headwater.views.target import Part, Shape, Unavailable
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from headwater.views.json_rows import documents
+from headwater.views.target import (
+    DELETED,
+    VALID_FROM,
+    VALIDITY,
+    Kind,
+    Misfit,
+    Part,
+    Refusal,
+    Shape,
+    Unavailable,
+)
+
+MOMENT = pa.timestamp("us", "UTC")
+Check = Callable[[pa.RecordBatch], Iterable[tuple[int, str]]]
+"""Names the rows of a batch that the target cannot take: number and reason."""
+
+
+def staged_schema(shape: Shape) -> pa.Schema:
+    """Of what `stage` gets."""
+    schema = pa.schema(list(shape.schema))
+    if shape.kind is not Kind.APPEND:
+        schema = schema.append(pa.field(DELETED, pa.bool_()))
+    if shape.kind is Kind.HISTORY:
+        schema = schema.append(pa.field(VALID_FROM, MOMENT))
+    return schema
+
+
+def visible_schema(shape: Shape) -> pa.Schema:
+    """Of what readers see."""
+    schema = pa.schema(list(shape.schema))
+    if shape.kind is Kind.HISTORY:
+        for name, kind in zip(VALIDITY, (MOMENT, MOMENT, pa.bool_()), strict=True):
+            schema = schema.append(pa.field(name, kind))
+    return schema
+
+
+def fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows with exactly these columns."""
+    if rows.schema.equals(schema):
+        return rows
+    try:
+        return pa.RecordBatch.from_arrays(
+            [rows.column(field.name).cast(field.type) for field in schema], schema=schema
+        )
+    except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Misfit(f"rows are not the view's: {error}") from error
+
+
+class Admission:
+    """Goes through the rows of a part, keeps those that the target takes, and notes the others."""
+
+    def __init__(self, schema: pa.Schema, part: int, check: Check | None = None) -> None:
+        self._schema = schema
+        self._part = part
+        self._check = check
+        self.seen = 0
+        self.refused: list[Refusal] = []
+
+    @property
+    def taken(self) -> int:
+        return self.seen - len(self.refused)
+
+    def admitted(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for given in rows:
+            batch = fitted(given, self._schema)
+            bad = dict(self._check(batch)) if self._check else {}
+            for number, reason in bad.items():
+                row = documents(batch.slice(number, 1))[0]
+                self.refused.append(Refusal(row, reason, self._part, self.seen + number))
+            self.seen += batch.num_rows
+            yield batch.filter(_all_but(bad, batch.num_rows)) if bad else batch
+
+
+def _all_but(numbers: Iterable[int], count: int) -> pa.Array:
+    kept = [True] * count
+    for number in numbers:
+        kept[number] = False
+    return pa.array(kept)
 
 
 class StagedFiles:
     """The staged parts of one version of a view."""
 
-    def __init__(self, beside: Path, shape: Shape) -> None:
-        default = beside.with_name(f"{beside.name}.staging")
-        chosen = Path(shape.options.get("staging") or default)
+    def __init__(self, folder: Path, shape: Shape) -> None:
+        chosen = Path(shape.options.get("staging") or folder)
         self._folder = chosen.absolute() / f"{shape.view}-v{shape.version}"
 
-    def write(self, batch: int, part: int, rows: Iterable[pa.RecordBatch]) -> Part:
-        """Put rows aside."""
+    def write(
+        self, batch: int, part: int, rows: Iterable[pa.RecordBatch], schema: pa.Schema
+    ) -> str:
+        """Put rows of this schema aside; returns their place."""
         folder = self._folder / str(batch)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{part}-{uuid.uuid4().hex}.arrow"
-        return Part(part, str(path), _write(path, rows))
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for each in rows:
+                writer.write_batch(each)
+        return str(path)
 
-    def rewrite(self, part: Part, rows: Iterable[pa.RecordBatch]) -> None:
-        """Put other rows in a part's place, all at once."""
-        path = Path(part.place)
-        fresh = path.with_suffix(".fresh")
-        _write(fresh, rows)
-        fresh.rename(path)
+    def read(self, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+        """The rows of these parts, from memory maps."""
+        for part in parts:
+            yield from self.table([part]).to_batches()
 
-    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, from a memory map."""
-        import pyarrow as pa
-
-        try:
-            with pa.memory_map(part.place) as source, pa.ipc.open_stream(source) as stream:
-                yield from stream
-        except FileNotFoundError as error:
-            raise Unavailable(
-                f"the staged part {part.place} is not there",
-                hint="on a cluster, the option staging must name a folder that all machines see",
-            ) from error
-
-    def table(self, parts: Sequence[Part], schema: pa.Schema) -> pa.Table:
-        """The rows of these parts."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches([each for part in parts for each in self.read(part)], schema)
+    def table(self, parts: Sequence[Part]) -> pa.Table:
+        """The rows of these parts; at least one."""
+        tables = []
+        for part in parts:
+            try:
+                with pa.memory_map(part.place) as source, pa.ipc.open_file(source) as file:
+                    tables.append(file.read_all())
+            except FileNotFoundError as error:
+                raise Unavailable(
+                    f"the staged part {part.place} is not there",
+                    hint="on a cluster, the option staging must name a folder that all machines see",
+                ) from error
+        return pa.concat_tables(tables)
 
     def clear(self, through: int) -> None:
         """Forget everything up to a batch. Corrections are staged as batch -1, and stay."""
@@ -78,19 +151,3 @@ class StagedFiles:
 
     def drop(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _write(path: Path, rows: Iterable[pa.RecordBatch]) -> int:
-    """An Arrow stream; an empty file has no rows and no schema, and cannot be read."""
-    import pyarrow as pa
-
-    count, writer = 0, None
-    with pa.OSFile(str(path), "wb") as file:
-        for batch in rows:
-            if writer is None:
-                writer = pa.ipc.new_stream(file, batch.schema)
-            writer.write_batch(batch)
-            count += batch.num_rows
-        if writer is not None:
-            writer.close()
-    return count
