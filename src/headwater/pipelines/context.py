@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.pipelines.declared import MICRO_BATCH, View
+from headwater.views.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,8 @@ class Context:
     tables: list[str] = field(default_factory=list)
     dead_letters: bool = False
     """Whether what does not fit goes to the view's dead-letter topic."""
+    pinned: Position | None = None
+    """Where given, inputs are batches that end there: what a view at that position must be."""
 
     def kafka_options(self) -> dict[str, str]:
         """The client's settings as options of a source or a sink."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headwater.pipelines import pinned
 from headwater.pipelines.context import Context
 from headwater.pipelines.declared import REAL_TIME
 from headwater.pipelines.errors import NotRealTime
@@ -44,6 +45,8 @@ def _by_headwater(context: Context, chosen: dict[str, str], schema: str | None) 
         if context.view is not None and "deadLetterTopic" not in chosen:
             chosen["deadLetterTopic"] = context.view.dead_letters
             context.dead_letters = True
+    if context.pinned is not None:
+        return pinned.records(context, context.pinned, chosen)
     reader = context.spark.readStream.format("headwater")
     return reader.options(**context.kafka_options(), **chosen).load()
 
