@@ -331,6 +331,29 @@ def test_segments_that_were_deleted_may_come_back_without_harm() -> None:
     assert read_on(again, 3) == [b"%d" % n * 100 for n in range(3, 6)]
 
 
+def test_the_first_of_the_deleted_segments_may_come_back_alone() -> None:
+    """A power cut may undo one removal of several, and the making of the segment behind them."""
+    disk = new_disk()
+    log = new_log(disk, segment_bytes=200)
+    for sequence in range(3):
+        produce(log, sequence, 2)
+    disk = disk.kill()
+    for name in [name for name in disk.list(FOLDER) if name.endswith((".log", ".snapshot"))]:
+        if name != LOG.name:
+            disk.remove(FOLDER / name)
+    again, report = opened(disk, log.config, start_offset=6)
+    assert (again.start_offset, again.next_offset, report.missing) == (6, 6, None)
+    # What the old segment says of the producer is out of date: it may go on where it is.
+    assert produce(again, 6, 2) == 6
+
+
+def test_a_log_of_which_all_was_deleted_misses_nothing() -> None:
+    disk = three()
+    disk.remove(LOG)
+    log, report = opened(disk, start_offset=3)
+    assert (log.start_offset, log.next_offset, report.missing) == (3, 3, None)
+
+
 # ---- producers -------------------------------------------------------------------------------
 
 

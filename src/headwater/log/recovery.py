@@ -70,6 +70,12 @@ def open_partition(
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
     segments = _find_segments(files, directory, now_ms, start_offset)
     found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
+    if found < start_offset:
+        # All of it was deleted, and the crash has brought some of its files back. What they say of
+        # the producers is long out of date.
+        while segments:
+            segments.pop().remove()
+        found = start_offset
     end = _end_offset(directory, segments, found, max(recovery_point, start_offset), report)
     if segments and not segments[-1].size and segments[-1].next_offset != end:
         segments.pop().remove()
