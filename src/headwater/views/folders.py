@@ -1,0 +1,80 @@
+"""The folders of a view's versions, and which of them readers see: for stores that are folders.
+
+    PATH/v1, PATH/v2     one store each
+    PATH/current         a symbolic link to one of them, replaced in one step
+
+Called by the targets for Delta Lake and for search. Readers open PATH/current.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from pathlib import Path
+
+from headwater.views.target import Misfit, Shape
+
+CURRENT = "current"
+_VERSION = re.compile(r"v([1-9]\d*)")
+
+
+class VersionFolders:
+    """All versions of one view."""
+
+    def __init__(self, path: Path, shape: Shape) -> None:
+        self.path = path.absolute()
+        self._view = shape.view
+        self._version = shape.version
+
+    @property
+    def mine(self) -> Path:
+        return self.path / f"v{self._version}"
+
+    @property
+    def staging(self) -> Path:
+        """Beside the versions, and on the same disk."""
+        return self.path / "staging"
+
+    def versions(self) -> list[int]:
+        if not self.path.is_dir():
+            return []
+        found = (_VERSION.fullmatch(each.name) for each in self.path.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def current(self) -> int | None:
+        try:
+            match = _VERSION.fullmatch((self.path / CURRENT).readlink().name)
+        except FileNotFoundError:
+            return None
+        return int(match[1]) if match else None
+
+    def show_first(self) -> None:
+        """Let readers see this version if they see none."""
+        if self.current() is None:
+            self.show()
+
+    def show(self) -> None:
+        fresh = self.path / f".{CURRENT}-{uuid.uuid4().hex}"
+        fresh.symlink_to(self.mine.name)
+        fresh.replace(self.path / CURRENT)
+        sync(self.path)
+
+    def drop(self) -> None:
+        if self.current() == self._version:
+            raise Misfit(f"readers see version {self._version} of {self._view}")
+        shutil.rmtree(self.mine, ignore_errors=True)
+
+    def absent(self) -> Misfit:
+        """What to raise where this version is not there."""
+        return Misfit(f"{self.path} has no version {self._version} of the view {self._view!r}")
+
+
+def sync(path: Path) -> None:
+    """A file, or a folder's list of names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
