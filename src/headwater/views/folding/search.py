@@ -20,6 +20,7 @@ from headwater.spark import connection
 from headwater.spark.connect import READ_COMMITTED, Cluster, TryAgain, check
 
 PIECE_BYTES = 8 * 1024 * 1024
+LOOK_BYTES = 64 * 1024
 TRUNCATES = (b'"op":"t"', b'"op": "t"')
 """A truncated table says so without a key, in every partition: it concerns every key."""
 
@@ -52,13 +53,23 @@ def records_of(cluster: Cluster, where: Stretch, keys: Sequence[bytes]) -> Itera
 
 def an_example_key(cluster: Cluster, where: Stretch) -> bytes | None:
     """The key of some record near the beginning; None if there is none."""
-    for piece, position, header in _batches(cluster, where):
+    for piece, position, header in _batches(cluster, where, LOOK_BYTES):
         if not header.is_control:
             for _, key, _ in records.keys(piece, position):
                 if key is not None:
                     return key
         if position > 0:
             return None  # a look at the first few batches is enough
+    return None
+
+
+def first_record(cluster: Cluster, where: Stretch) -> Record | None:
+    """The first record of a stretch; None if there are only markers of transactions."""
+    for piece, position, header in _batches(cluster, where, LOOK_BYTES):
+        if not header.is_control:
+            for record in records.decode(piece, position):
+                if record.offset >= where.start:
+                    return record
     return None
 
 
@@ -69,12 +80,12 @@ def _is_meant(record: Record, wanted: frozenset[bytes]) -> bool:
 
 
 def _batches(
-    cluster: Cluster, where: Stretch
+    cluster: Cluster, where: Stretch, most: int = PIECE_BYTES
 ) -> Iterator[tuple[memoryview, int, batches.BatchHeader]]:
     """Every batch of the stretch that was not aborted."""
     position = where.start
     while position < where.end:
-        piece, aborted = cluster.retrying(partial(_fetch, cluster, where, position))
+        piece, aborted = cluster.retrying(partial(_fetch, cluster, where, position, most))
         aborting: set[int] = set()
         before = position
         for at, header in batches.scan(piece):
@@ -94,7 +105,7 @@ def _batches(
 
 
 def _fetch(
-    cluster: Cluster, where: Stretch, position: int
+    cluster: Cluster, where: Stretch, position: int, most: int
 ) -> tuple[memoryview, list[tuple[int, int]]]:
     """Batches from that offset on, and (first offset, producer) of the aborted transactions in them."""
     place = f"{where.topic}-{where.partition}"
@@ -105,13 +116,13 @@ def _fetch(
         "fetch_offset": position,
         "last_fetched_epoch": -1,
         "log_start_offset": -1,
-        "partition_max_bytes": PIECE_BYTES,
+        "partition_max_bytes": most,
     }
     body = {
         "replica_id": -1,
         "max_wait": 500,
         "min_bytes": 1,
-        "max_bytes": PIECE_BYTES,
+        "max_bytes": most,
         "isolation_level": READ_COMMITTED,
         "session_id": 0,
         "session_epoch": -1,
