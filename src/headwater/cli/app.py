@@ -15,9 +15,15 @@ from headwater import __version__
 
 # In the order in which `headwater --help` shows them.
 COMMANDS = (
+    "init",
+    "up",
+    "status",
+    "doctor",
     "broker",
     "capture",
     "run",
+    "views",
+    "wait",
     "state",
     "topics",
     "users",

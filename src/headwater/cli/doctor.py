@@ -1,0 +1,34 @@
+"""`headwater doctor`: whether the project in this folder has what it needs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from headwater.cli.admin import json_option
+from headwater.cli.up import file_option
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("doctor")(doctor)
+
+
+def doctor(file: Path = file_option(), as_json: bool = json_option()) -> int:
+    """Check the file, Java, ports, disk, pipelines and databases; say what mends each failure."""
+    from headwater.project.doctor import examine
+    from headwater.project.file import load
+
+    project = load(file)
+    found = []
+    for finding in examine(project):
+        found.append(finding)
+        if not as_json:
+            print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")
+            if finding.mend and not finding.ok:
+                print(f"       mend it with: {finding.mend}")
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in found], indent=2))
+    return 0 if all(finding.ok for finding in found) else 1

@@ -1,0 +1,247 @@
+"""headwater.toml: what a project consists of, read and checked as a whole.
+
+Called by `headwater up`, `status` and `doctor`. Every mistake in the file is told at once, each with
+its line and what mends it; a file with a mistake starts nothing.
+
+    [log]                           [spark]                     [capture.NAME]   see `capture.config`
+    data = "data/log"               master = "local[*]"         from = "sqlite:shop.db"
+    listen = "127.0.0.1:9092"       remote = "sc://…"           tables = ["orders"]
+    bootstrap = "kafka:9092"        checkpoints = "data/…"      [views.NAME]
+    [log.settings]                  [spark.conf]                to = "search:data/orders"
+    [pipelines]   paths = ["pipelines"]
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import HeadwaterError
+
+FILE = "headwater.toml"
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):\d{1,5}")
+
+
+class BadProject(HeadwaterError):
+    """A project file that cannot be used; the sentence has a line for each mistake."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A checked headwater.toml."""
+
+    path: Path
+    data: str = "data/log"
+    listen: str = "127.0.0.1:9092"
+    bootstrap: str | None = None
+    """Of a log that somebody else runs; None: the project runs its own broker."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    master: str = "local[*]"
+    remote: str | None = None
+    checkpoints: str = "data/checkpoints"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    pipelines: tuple[str, ...] = ()
+    captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    @property
+    def address(self) -> str:
+        """Where the log is, whoever runs it."""
+        return self.bootstrap or self.listen
+
+
+def load(path: Path) -> Project:
+    """The project that a file describes. Raises BadProject with every mistake in it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadProject(f"there is no {path}", hint="make one: headwater init NAME") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadProject(f"{path} cannot be read: {error}") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadProject(f"{path} is not TOML: {error}", hint="mend that line") from None
+    reader = _Reader(path, text)
+    project = reader.read(document)
+    if reader.mistakes:
+        raise BadProject("\n".join(reader.mistakes))
+    return project
+
+
+def _is_text(value: object) -> str | None:
+    return None if isinstance(value, str) and value else "is no text in quotes"
+
+
+def _is_address(value: object) -> str | None:
+    good = isinstance(value, str) and _ADDRESS.fullmatch(value)
+    return None if good else 'is no HOST:PORT, as in "127.0.0.1:9092"'
+
+
+def _are_addresses(value: object) -> str | None:
+    good = isinstance(value, str) and all(_ADDRESS.fullmatch(a.strip()) for a in value.split(","))
+    return None if good else 'is no HOST:PORT, or several with commas, as in "kafka-1:9092"'
+
+
+def _are_texts(value: object) -> str | None:
+    good = isinstance(value, list) and value and all(isinstance(v, str) and v for v in value)
+    return None if good else 'is no list of texts, as in ["pipelines"]'
+
+
+def _are_settings(value: object) -> str | None:
+    good = isinstance(value, dict) and all(isinstance(v, str | int | float) for v in value.values())
+    return None if good else "is no table of names and values"
+
+
+_Check = Callable[[object], str | None]
+_SECTIONS: dict[str, dict[str, _Check]] = {
+    "log": {
+        "data": _is_text,
+        "listen": _is_address,
+        "bootstrap": _are_addresses,
+        "settings": _are_settings,
+    },
+    "spark": {
+        "master": _is_text,
+        "remote": _is_text,
+        "checkpoints": _is_text,
+        "conf": _are_settings,
+    },
+    "pipelines": {"paths": _are_texts},
+}
+_NAMED = ("capture", "views")
+
+
+class _Reader:
+    """One look at one file."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.mistakes: list[str] = []
+        self._path = path
+        self._lines = text.splitlines()
+
+    def read(self, document: Mapping[str, Any]) -> Project:
+        for name in document:
+            if name not in (*_SECTIONS, *_NAMED):
+                known = (*_SECTIONS, *_NAMED)
+                self._say(name, None, f"there is no section [{name}]{_nearest(name, known)}")
+        found = {name: self._section(name, document.get(name, {})) for name in _SECTIONS}
+        log, spark = found["log"], found["spark"]
+        if "bootstrap" in log and "data" in log:
+            self._say(
+                "log",
+                "bootstrap",
+                "`data` is for a log of this project, `bootstrap` for another: give one",
+            )
+        captures = self._named("capture", document.get("capture", {}), "from", self._capture)
+        views = self._named("views", document.get("views", {}), "to", self._view)
+        return Project(
+            path=self._path,
+            data=log.get("data", Project.data),
+            listen=log.get("listen", Project.listen),
+            bootstrap=log.get("bootstrap"),
+            settings=_texts(log.get("settings", {})),
+            master=spark.get("master", Project.master),
+            remote=spark.get("remote"),
+            checkpoints=spark.get("checkpoints", Project.checkpoints),
+            conf=_texts(spark.get("conf", {})),
+            pipelines=tuple(found["pipelines"].get("paths", self._default_pipelines())),
+            captures=captures,
+            views=views,
+        )
+
+    def _default_pipelines(self) -> list[str]:
+        return ["pipelines"] if (self._path.parent / "pipelines").is_dir() else []
+
+    def _section(self, name: str, section: object) -> dict[str, Any]:
+        if not isinstance(section, dict):
+            self._say(name, None, f"[{name}] is a section with lines of its own, not a value")
+            return {}
+        good = {}
+        for key, value in section.items():
+            check = _SECTIONS[name].get(key)
+            if check is None:
+                near = _nearest(key, _SECTIONS[name])
+                self._say(name, key, f"[{name}] has no setting {key!r}{near}")
+            elif (complaint := check(value)) is not None:
+                self._say(name, key, f"{key} = {value!r} {complaint}")
+            else:
+                good[key] = value
+        return good
+
+    def _named(
+        self, kind: str, sections: object, needed: str, check: Callable[[str, dict[str, Any]], None]
+    ) -> dict[str, dict[str, Any]]:
+        if not isinstance(sections, dict):
+            self._say(kind, None, f"write [{kind}.NAME], with a name of your own")
+            return {}
+        for name, section in sections.items():
+            if not isinstance(section, dict):
+                self._say(kind, name, f"write [{kind}.NAME] with `{needed} = …` in it")
+            elif needed not in section:
+                self._say(f"{kind}.{name}", None, f"[{kind}.{name}] lacks `{needed} = …`")
+            else:
+                check(name, section)
+        return {n: s for n, s in sections.items() if isinstance(s, dict)}
+
+    def _capture(self, name: str, section: dict[str, Any]) -> None:
+        from headwater.capture.config import from_mapping
+
+        try:
+            from_mapping(name, section, "127.0.0.1:9092")
+        except HeadwaterError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            self._say(f"capture.{name}", None, f"{error}{hint}")
+
+    def _view(self, name: str, section: dict[str, Any]) -> None:
+        complaint = _is_text(section["to"])
+        if complaint is None and ":" not in section["to"]:
+            complaint = 'names no target, as in "sqlite:data/views.db"'
+        if complaint is not None:
+            self._say(f"views.{name}", "to", f"to = {section['to']!r} {complaint}")
+
+    def _say(self, section: str, key: str | None, sentence: str) -> None:
+        self.mistakes.append(f"{self._path}:{self._line(section, key)}: {sentence}")
+
+    def _line(self, section: str, key: str | None) -> int:
+        """Where it stands: TOML's reader does not tell, so look for it."""
+        inside = 1
+        for number, found in self._headers():
+            if found == section or (key is not None and found == f"{section}.{key}"):
+                inside = number
+                break
+        if key is None:
+            return inside
+        for number in range(inside, len(self._lines) + 1):
+            line = self._lines[number - 1].strip()
+            if number > inside and line.startswith("["):
+                break
+            if re.match(rf'"?{re.escape(key)}"?\s*=', line):
+                return number
+        return inside
+
+    def _headers(self) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(self._lines, 1):
+            if match := re.match(r"\s*\[+\s*([^\]]+?)\s*\]+", line):
+                yield number, match[1].replace('"', "")
+
+
+def _texts(section: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in section.items()
+    }
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

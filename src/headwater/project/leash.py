@@ -1,0 +1,28 @@
+"""Run a command that ends when its parent does, however that ends: `python -m headwater.project.leash CMD…`.
+
+Started by the supervisor for each part. Were the supervisor killed with -9, parts that went on alone would
+keep the port and the locks, and nobody would restart them. Linux tells a process that its parent has
+died, and keeps that across exec; elsewhere the parts have to be stopped by hand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+def main(words: list[str]) -> None:
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before it could be told
+            sys.exit(1)
+    os.execv(words[0], words)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+"""The processes that a project consists of: a name, a command, and its place in the order.
+
+Made from a checked headwater.toml for the supervisor. Each is an ordinary command of headwater that a
+person could start by hand, so that what `headwater up` runs can also be run alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.project.file import Project
+
+BROKER, PIPELINES = "broker", "pipelines"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process."""
+
+    name: str
+    words: tuple[str, ...]
+    """After `headwater`."""
+    stops: int
+    """Smaller numbers are stopped first: what writes to the log before what reads it, the log last."""
+    answers_at: str | None = None
+    """An address where a broker answers once the part is ready; None: ready when it runs."""
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "headwater", *self.words]
+
+    @property
+    def log_name(self) -> str:
+        return f"{self.name.replace(' ', '-')}.log"
+
+
+def parts_of(project: Project) -> list[Part]:
+    """In the order in which they start."""
+    parts = [] if project.bootstrap else [_broker(project)]
+    parts += [_capture(project, name) for name in project.captures]
+    if project.pipelines:
+        parts.append(_pipelines(project))
+    return parts
+
+
+def _broker(project: Project) -> Part:
+    words = ["broker", "--data", project.data, "--listen", project.listen]
+    for name, value in project.settings.items():
+        words += ["--set", f"{name}={value}"]
+    return Part(BROKER, tuple(words), stops=3, answers_at=project.listen)
+
+
+def _capture(project: Project, name: str) -> Part:
+    words = ("capture", "run", name, "--file", project.path.name, "--bootstrap", project.address)
+    return Part(f"capture {name}", words, stops=1)
+
+
+def _pipelines(project: Project) -> Part:
+    words = ["run", *project.pipelines, "--bootstrap", project.address]
+    words += ["--checkpoints", project.checkpoints]
+    words += ["--remote", project.remote] if project.remote else ["--master", project.master]
+    for name, value in project.conf.items():
+        words += ["--conf", f"{name}={value}"]
+    for name, view in project.views.items():
+        words += ["--to", f"{name}={view['to']}"]
+    return Part(PIPELINES, tuple(words), stops=2)
+
+
+def missing_pipelines(project: Project) -> list[Path]:
+    return [project.folder / p for p in project.pipelines if not (project.folder / p).exists()]

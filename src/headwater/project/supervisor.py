@@ -1,0 +1,243 @@
+"""`headwater up`: start the parts of a project in order, keep them running, stop them in order.
+
+One thread looks at every part several times a second. A part that ends is started again after a wait
+that doubles with each failure; the others go on, as each of them finds the log again by itself. What a
+part prints goes to its own file and, with its name before each line, to whoever is looking.
+
+    waiting ──▶ starting ──ready──▶ running ──ended──▶ waiting, longer each time
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from headwater.errors import HeadwaterError
+from headwater.project import record
+from headwater.project.hello import Answer, hello
+from headwater.project.parts import Part
+
+LOOK_EVERY_S = 0.1
+STOP_PATIENCE_S = 30.0
+CALM_S = 30.0
+"""A part that has run for so long has recovered: its next failure counts as its first."""
+MOST_S = 30.0
+LOG_BYTES_MAX = 10 * 1024**2
+_LINE_MAX = 64 * 1024
+
+
+class AlreadyUp(HeadwaterError):
+    """Another supervisor has this project."""
+
+
+class Keeper:
+    """One part that is kept running."""
+
+    def __init__(self, part: Part, folder: Path, work: Path) -> None:
+        self.part = part
+        self.entry = record.Entry(part.name, log=str(folder / part.log_name), since=time.time())
+        self._path = folder / part.log_name
+        self._work = work
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: IO[bytes] | None = None
+        self._failures = 0
+        self._due = 0.0
+        self._begun = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return self.entry.state == "running"
+
+    @property
+    def is_there(self) -> bool:
+        return self._process is not None
+
+    def step(self) -> str | None:
+        """Do what is due; a sentence when something has changed."""
+        process = self._process
+        if process is None:
+            if time.monotonic() < self._due:
+                return None
+            return self._start()
+        code = process.poll()
+        if code is not None:
+            return self._ended(code)
+        if self.entry.state == "starting" and self._answers():
+            self._enter("running")
+            return "running"
+        return None
+
+    def lines(self) -> list[str]:
+        """What the part has printed since the last call."""
+        if self._reader is None:
+            return []
+        data = self._reader.read(_LINE_MAX)
+        cut = data.rfind(b"\n") + 1
+        if cut < len(data) and len(data) < _LINE_MAX:
+            self._reader.seek(cut - len(data), os.SEEK_CUR)  # the rest of the line is still coming
+            data = data[:cut]
+        return data.decode("utf-8", "replace").splitlines()
+
+    def tell_to_stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def wait_stopped(self, deadline: float) -> bool:
+        """Whether it went by itself; it is gone in any case."""
+        process, self._process = self._process, None
+        if process is None:
+            return True
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+            went = True
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            went = False
+        self._enter("stopped")
+        return went
+
+    def _start(self) -> str:
+        if self._path.exists() and self._path.stat().st_size > LOG_BYTES_MAX:
+            self._path.replace(self._path.with_suffix(".log.1"))
+            self._reader = None
+        with self._path.open("ab") as output:
+            if self._reader is None:
+                self._reader = self._path.open("rb", buffering=0)
+                self._reader.seek(0, os.SEEK_END)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "headwater.project.leash", *self.part.command],
+                cwd=self._work,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in order
+            )
+        self._begun = time.monotonic()
+        self.entry.pid = self._process.pid
+        self._enter("starting" if self.part.answers_at else "running")
+        return "starting" if self.part.answers_at else "running"
+
+    def _answers(self) -> bool:
+        assert self.part.answers_at is not None
+        return hello(self.part.answers_at, timeout_s=0.5) is Answer.BROKER
+
+    def _ended(self, code: int) -> str:
+        ran_s = time.monotonic() - self._begun
+        self._process, self.entry.pid = None, None
+        self._failures = 1 if ran_s >= CALM_S else self._failures + 1
+        wait_s = min(MOST_S, 0.5 * 2 ** min(self._failures - 1, 10))
+        self._due = time.monotonic() + wait_s
+        self.entry.restarts += 1
+        self.entry.reason = self._last_words() or _ending(code)
+        self._enter("waiting")
+        return f"ended ({_ending(code)}); started again in {wait_s:g} s"
+
+    def _last_words(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+                lines = file.read().decode("utf-8", "replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1].strip() if lines else ""
+
+    def _enter(self, state: str) -> None:
+        self.entry.state, self.entry.since = state, time.time()
+
+
+class Supervisor:
+    """All parts of one project."""
+
+    def __init__(
+        self, parts: Sequence[Part], work: Path, address: str, say: Callable[[str, str], None]
+    ) -> None:
+        """`say(part, sentence)` is told what happens; an empty part is the supervisor itself."""
+        self._folder = work / record.FOLDER
+        self._address = address
+        self._say = say
+        self._stopping = False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = self._take()
+        self._keepers = [Keeper(part, self._folder, work) for part in parts]
+
+    def stop(self) -> None:
+        """Ask it to end; may be called from a signal handler."""
+        self._stopping = True
+
+    def run(self) -> int:
+        """Until told to stop. 0 if every part went by itself."""
+        try:
+            while not self._stopping:
+                self._look()
+                time.sleep(LOOK_EVERY_S)
+            return self._stop_all()
+        finally:
+            for keeper in self._keepers:
+                keeper.wait_stopped(time.monotonic())
+            record.remove(self._folder)
+            self._lock.close()
+
+    def _look(self) -> None:
+        changed = False
+        for keeper in self._keepers:
+            # The log comes first: without it the others would only fail and wait.
+            if not keeper.is_there and not self._log_is_ready(keeper):
+                continue
+            event = keeper.step()
+            self._relay(keeper)
+            if event is not None:
+                changed = True
+                self._say(keeper.part.name, event)
+        if changed:
+            self._write()
+
+    def _log_is_ready(self, keeper: Keeper) -> bool:
+        logs = [k for k in self._keepers if k.part.answers_at is not None]
+        return keeper in logs or all(each.ready for each in logs)
+
+    def _relay(self, keeper: Keeper) -> None:
+        for line in keeper.lines():
+            self._say(keeper.part.name, f"| {line}")
+
+    def _stop_all(self) -> int:
+        self._say("", "stopping; each part ends its work at hand")
+        all_went = True
+        for rank in sorted({keeper.part.stops for keeper in self._keepers}):
+            group = [keeper for keeper in self._keepers if keeper.part.stops == rank]
+            for keeper in group:
+                keeper.tell_to_stop()
+            deadline = time.monotonic() + STOP_PATIENCE_S
+            for keeper in group:
+                went = keeper.wait_stopped(deadline)
+                self._relay(keeper)
+                self._say(keeper.part.name, "stopped" if went else "did not stop, and was killed")
+                all_went = all_went and went
+        return 0 if all_went else 1
+
+    def _write(self) -> None:
+        record.write(self._folder, [keeper.entry for keeper in self._keepers], self._address)
+
+    def _take(self) -> IO[bytes]:
+        lock = (self._folder / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise AlreadyUp(
+                "this project is up already", hint="see: headwater status; or stop the other one"
+            ) from None
+        return lock
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"code {code}"

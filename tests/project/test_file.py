@@ -1,0 +1,127 @@
+"""headwater.toml is read as a whole: every mistake is told, with its line and what mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.project.file import BadProject, Project, load
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "headwater.toml"
+    path.write_text(text)
+    return path
+
+
+def mistakes(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(BadProject) as raised:
+        load(written(tmp_path, text))
+    place = f"{tmp_path / 'headwater.toml'}:"
+    return [line.removeprefix(place) for line in str(raised.value).splitlines()]
+
+
+def test_an_empty_file_is_a_project_with_a_log_of_its_own(tmp_path: Path) -> None:
+    project = load(written(tmp_path, ""))
+    assert project == Project(path=tmp_path / "headwater.toml")
+    assert project.address == "127.0.0.1:9092"
+
+
+def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
+    project = load(
+        written(
+            tmp_path,
+            """
+            [log]
+            bootstrap = "kafka-1:9092,kafka-2:9092"
+            [spark]
+            master = "spark://one:7077"
+            checkpoints = "hdfs://two/checkpoints"
+            conf = { "spark.executor.cores" = 2, "spark.eventLog.enabled" = true }
+            [pipelines]
+            paths = ["queries", "more.py"]
+            [capture.shop]
+            from = "sqlite:shop.db"
+            tables = ["orders"]
+            [views.order_search]
+            to = "search:data/orders"
+            """,
+        )
+    )
+    assert project.address == "kafka-1:9092,kafka-2:9092"
+    assert project.conf == {"spark.executor.cores": "2", "spark.eventLog.enabled": "true"}
+    assert project.pipelines == ("queries", "more.py")
+    assert project.captures["shop"]["tables"] == ["orders"]
+    assert project.views == {"order_search": {"to": "search:data/orders"}}
+
+
+def test_a_folder_named_pipelines_needs_no_line(tmp_path: Path) -> None:
+    (tmp_path / "pipelines").mkdir()
+    assert load(written(tmp_path, "")).pipelines == ("pipelines",)
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    told = mistakes(
+        tmp_path,
+        """\
+[log]
+dta = "data/log"
+listen = "nowhere"
+
+[sparc]
+master = "local"
+
+[capture.shop]
+tables = ["orders"]
+
+[views.search]
+to = "data/search"
+""",
+    )
+    assert told == [
+        "5: there is no section [sparc]; did you mean 'spark'?",
+        "2: [log] has no setting 'dta'; did you mean 'data'?",
+        "3: listen = 'nowhere' is no HOST:PORT, as in \"127.0.0.1:9092\"",
+        "8: [capture.shop] lacks `from = …`",
+        "12: to = 'data/search' names no target, as in \"sqlite:data/views.db\"",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('log = "here"', "1: [log] is a section with lines of its own, not a value"),
+        ("capture = 3", "1: write [capture.NAME], with a name of your own"),
+        ('[capture]\nshop = "sqlite:x"', "2: write [capture.NAME] with `from = …` in it"),
+        ("[pipelines]\npaths = []", '2: paths = [] is no list of texts, as in ["pipelines"]'),
+        ("[log.settings]\nx = [1]", "1: settings = {'x': [1]} is no table of names and values"),
+    ],
+)
+def test_what_has_the_wrong_form_is_told(tmp_path: Path, text: str, told: str) -> None:
+    assert mistakes(tmp_path, text) == [told]
+
+
+def test_a_log_is_either_ours_or_somebody_elses(tmp_path: Path) -> None:
+    (told,) = mistakes(tmp_path, '[log]\ndata = "d"\nbootstrap = "kafka:9092"')
+    assert told.startswith("3: `data` is for a log of this project")
+
+
+def test_a_secret_that_the_environment_lacks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    text = '[capture.shop]\nfrom = "postgresql://app:${SHOP_PASSWORD}@db/shop"'
+    (told,) = mistakes(tmp_path, text)
+    assert told.startswith("1: the environment has no SHOP_PASSWORD")
+
+
+def test_a_file_that_is_no_toml_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadProject, match=r"is not TOML: .*line 1"):
+        load(written(tmp_path, "[log\nx = 1"))
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(BadProject) as raised:
+        load(tmp_path / "headwater.toml")
+    assert raised.value.hint == "make one: headwater init NAME"

@@ -1,0 +1,180 @@
+"""`headwater up` with real processes: whatever part is killed comes back, and a stop loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.compat.waiting import until
+
+
+class Up:
+    """A project in a folder, and the supervisor that runs it."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        (folder / "headwater.toml").write_text(
+            f'[log]\nlisten = "{self.address}"\n[capture.shop]\nfrom = "sqlite:shop.db"\n'
+            'tables = ["orders"]\n'
+        )
+        with sqlite3.connect(folder / "shop.db") as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
+        db.close()
+
+    def start(self) -> None:
+        output = (self.folder / "output.txt").open("ab")
+        with output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "headwater", "up"],
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
+            )
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "headwater", *words],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.command("status", "--json").stdout)
+        return found
+
+    def part(self, name: str) -> dict[str, Any]:
+        return next((p for p in self.status()["parts"] if p["name"] == name), {"state": "none"})
+
+    def insert(self, item: str) -> None:
+        with sqlite3.connect(self.folder / "shop.db", timeout=60) as db:
+            db.execute("INSERT INTO orders (item) VALUES (?)", (item,))
+        db.close()
+
+    def items(self) -> list[str]:
+        """What the topic of the table has."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.address, "group.id": "look", "log_level": 0}
+        )
+        try:
+            topics = consumer.list_topics(timeout=30).topics
+            if "shop.orders" not in topics:
+                return []
+            found = []
+            for number in topics["shop.orders"].partitions:
+                place = TopicPartition("shop.orders", number, 0)
+                end = consumer.get_watermark_offsets(place, timeout=30)[1]
+                consumer.assign([place])
+                while consumer.position([place])[0].offset < end:
+                    message = consumer.poll(1)
+                    if message is not None and message.error() is None and message.value():
+                        found.append(json.loads(message.value())["after"]["item"])
+                        if message.offset() + 1 >= end:
+                            break
+            return found
+        finally:
+            consumer.close()
+
+    def end(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+
+@contextmanager
+def project(folder: Path) -> Iterator[Up]:
+    up = Up(folder)
+    try:
+        yield up
+    finally:
+        if up.process is not None and up.process.poll() is None:
+            up.process.kill()
+            up.process.wait()
+
+
+def test_each_part_comes_back_after_a_kill_and_a_stop_loses_nothing(tmp_path: Path) -> None:
+    with project(tmp_path) as up:
+        up.start()
+        until(lambda: up.part("capture shop")["state"] == "running", "the capture to run")
+        up.insert("kettle")
+        until(lambda: up.items() == ["kettle"], "the row to be in the log")
+
+        for number, name in enumerate(("broker", "capture shop"), 1):
+            os.kill(up.part(name)["pid"], signal.SIGKILL)
+            up.insert(f"lamp {number}")
+            until(lambda name=name: up.part(name)["restarts"] == 1, f"{name} to be missed")
+            until(lambda name=name: up.part(name)["state"] == "running", f"{name} to be back")
+            until(lambda n=number: len(up.items()) == 1 + n, "what was written meanwhile")
+
+        said = up.command("status").stdout
+        assert "started again 1 times" in said
+        assert up.end() == 0
+        output = (tmp_path / "output.txt").read_text()
+        stops = [line.split(" ", 1)[1] for line in output.splitlines() if line.endswith("stopped")]
+        assert [line.split("  ")[0].removesuffix(" stopped") for line in stops][-1] == "broker"
+
+        assert up.command("status").returncode == 1
+        up.start()
+        until(lambda: up.part("broker")["state"] == "running", "the broker to run again")
+        assert up.items() == ["kettle", "lamp 1", "lamp 2"]
+
+
+def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with project(tmp_path) as up:
+        up.start()
+        until(lambda: up.part("broker")["state"] == "running", "the broker to run")
+        second = up.command("up")
+        assert second.returncode == 1
+        assert "up already" in second.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_parts_do_not_outlive_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with project(tmp_path) as up:
+        up.start()
+        until(lambda: up.part("capture shop")["state"] == "running", "the capture to run")
+        pids = [part["pid"] for part in up.status()["parts"]]
+        assert up.process is not None
+        up.process.kill()
+        up.process.wait()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all to be gone")
+        assert not up.status()["up"]
+        up.start()
+        until(lambda: up.part("broker")["state"] == "running", "the broker to run again")
+
+
+def test_the_doctor_tells_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
+    with project(tmp_path) as up:
+        good = up.command("doctor", "--json")
+        findings = {each["name"]: each for each in json.loads(good.stdout)}
+        assert good.returncode == 0, good.stdout
+        assert findings["log"]["sentence"] == f"{up.address} is free"
+
+        (tmp_path / "shop.db").unlink()
+        host, port = up.address.split(":")
+        with socket.create_server((host, int(port))):
+            bad = up.command("doctor", "--json")
+        failed = {each["name"]: each for each in json.loads(bad.stdout) if not each["ok"]}
+        assert bad.returncode == 1
+        assert "is taken by" in failed["log"]["sentence"]
+        assert any(name.startswith("capture shop") for name in failed)
+        assert all(each["mend"] for each in failed.values())
