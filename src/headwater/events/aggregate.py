@@ -1,0 +1,116 @@
+"""What a program declares: commands, events, and the two functions between them.
+
+    decide(state, command) -> events | Refused(reason)      may look at the state, may refuse
+    apply(state, event) -> state                            must not refuse: an event is a fact
+
+Both must be pure: the same arguments give the same result, no clock, no chance, no I/O. What a rule
+needs to know of the world comes with the command. Commands and events are dataclasses, msgspec structs
+or pydantic models. The name is the topic of the events; an aggregate's events lie in one partition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, Generic, TypeVar
+
+from headwater.events.answers import Refused
+from headwater.events.errors import BadDefinition
+from headwater.events.upcasting import Upcaster, versions
+
+State = TypeVar("State")
+Decided = Refused | object | Sequence[object] | None
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+@dataclass(frozen=True)
+class Aggregate(Generic[State]):
+    """One kind of aggregate: its rules, and the topic that holds what happened to all of them."""
+
+    name: str
+    initial: State
+    decide: Callable[[State, Any], Decided]
+    apply: Callable[[State, Any], State]
+    commands: Sequence[type]
+    events: Sequence[type]
+    upcasters: Sequence[Upcaster] = ()
+    fold: int = 1
+    """Raise it when `apply` means something else than before, and that is not seen in its own code:
+    snapshots of another fold are not used."""
+    state: type | None = None
+    """The type of the state where `type(initial)` does not say enough (`dict[str, int]`)."""
+    fingerprint: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadDefinition(
+                f"{self.name!r} cannot be a topic",
+                hint="use letters, digits, dot, dash and underscore",
+            )
+        for kind, types in (("commands", self.commands), ("events", self.events)):
+            names = [each.__name__ for each in types]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if not names or twice:
+                what = f"two {kind} are named {twice[0]}" if twice else f"there are no {kind}"
+                raise BadDefinition(f"{self.name}: {what}", hint="each needs a name of its own")
+        versions(self.name, [each.__name__ for each in self.events], self.upcasters)
+        object.__setattr__(self, "fingerprint", _fingerprint(self))
+
+    @property
+    def answers(self) -> str:
+        return f"{self.name}.answers"
+
+    @property
+    def snapshots(self) -> str:
+        return f"{self.name}.snapshots"
+
+    @property
+    def inbox(self) -> str:
+        """Commands from processes that do not own the partition."""
+        return f"{self.name}.commands"
+
+    @property
+    def replies(self) -> str:
+        return f"{self.name}.replies"
+
+    def replay(self, events: Iterable[object], state: State | None = None) -> State:
+        """The state after these events."""
+        now = self.initial if state is None else state
+        for event in events:
+            now = self.apply(now, event)
+        return now
+
+
+def as_events(decided: Decided) -> tuple[object, ...]:
+    """What `decide` returned, without a refusal, as events in order."""
+    if decided is None:
+        return ()
+    if isinstance(decided, list | tuple) and not hasattr(decided, "_fields"):
+        return tuple(decided)
+    return (decided,)
+
+
+def _fingerprint(aggregate: Aggregate[Any]) -> str:
+    """Changes with the fold: with its number, the code of `apply`, the state's and events' shapes."""
+    code = getattr(aggregate.apply, "__code__", None)
+    parts = [
+        str(aggregate.fold),
+        repr(aggregate.initial),
+        str(sorted(getattr(type(aggregate.initial), "__annotations__", {}).items(), key=str)),
+        str([(each.type, each.version) for each in aggregate.upcasters]),
+        _spelled(code) if code is not None else "",
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _spelled(code: CodeType) -> str:
+    inner = [
+        _spelled(each)
+        if isinstance(each, CodeType)
+        else repr(sorted(each, key=repr) if isinstance(each, frozenset) else each)
+        for each in code.co_consts
+    ]
+    return f"{code.co_code.hex()} {code.co_names} {inner}"

@@ -1,0 +1,303 @@
+"""An application's end of an aggregate: commands in, answers back, whoever owns the partition.
+
+    async with Application(accounts, "127.0.0.1:9092") as bank:
+        answer = await bank.send("alice", Deposit(10), who="teller 3")
+        match answer:
+            case Accepted(): answer.position, answer.version
+            case Refused(): answer.reason
+
+Every process of an application opens one; together they share the partitions (`owns="group"`), and a
+command for a partition of another goes there through the log. `owns="all"` takes all partitions at once,
+fencing whoever had them; `owns="none"` only sends. `blocking.Running` is the same for threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from headwater.events import line as lines
+from headwater.events import topics
+from headwater.events.aggregate import Aggregate
+from headwater.events.answers import Answer
+from headwater.events.codec import Meta
+from headwater.events.commands import Asked, CommandCodec
+from headwater.events.errors import Closed, EventsError, Fenced, OutcomeUnknown
+from headwater.events.forwarding import Forwarding
+from headwater.events.inbox import WAITING_MAX, Inbox
+from headwater.events.ledger import WINDOW, Held
+from headwater.events.line import Line
+from headwater.events.membership import RELEASE_DEADLINE_S, Membership
+from headwater.events.owner import Answered, Owner
+
+State = TypeVar("State")
+Owns = Literal["group", "all", "none"]
+PARTITIONS = 8
+SNAPSHOT_EVERY = 10_000
+_RECLAIM_S = (0.2, 1.0)
+
+
+class Application(Generic[State]):
+    """Sends commands, and decides those of the partitions that it owns."""
+
+    def __init__(
+        self,
+        aggregate: Aggregate[State],
+        bootstrap: str,
+        *,
+        client: Mapping[str, str] | None = None,
+        owns: Owns = "group",
+        partitions: int = PARTITIONS,
+        snapshot_every: int = SNAPSHOT_EVERY,
+        window: int = WINDOW,
+        session_timeout_ms: int = 6_000,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.aggregate = aggregate
+        self.partitions = partitions
+        self._settings = {"bootstrap.servers": bootstrap, **(client or {})}
+        # librdkafka 2.16 stands still after a broker's restart otherwise: docs/transactions.md.
+        quiet = {"log_level": 0, "metadata.recovery.strategy": "none"}
+        self._client: dict[str, Any] = {**quiet, **self._settings}
+        self._owns = owns
+        self._snapshot_every, self._window = snapshot_every, window
+        self._session_timeout_ms = session_timeout_ms
+        self._timeout_s = timeout_s
+        self._commands = CommandCodec(aggregate)
+        self._owners: dict[int, Owner] = {}
+        self._lines: dict[tuple[str, int], asyncio.Task[Line]] = {}
+        self._waiting: dict[asyncio.Future[Any], float] = {}
+        self._membership: Membership | None = None
+        self._closed = False
+
+    # ---- life -----------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Application[State]:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Make the topics where they are missing, and begin to own."""
+        self._loop = asyncio.get_running_loop()
+        admin = AdminClient(self._client)
+        self.partitions = await asyncio.to_thread(
+            topics.ensure, admin, self.aggregate, self.partitions
+        )
+        self._forwarding = Forwarding(self.aggregate, self._client, self._loop)
+        self._sweeping = self._loop.create_task(self._sweep())
+        if self._owns == "all":
+            self.assigned(list(range(self.partitions)))
+            await self.ready()
+        elif self._owns == "group":
+            self._inbox = Inbox(self.aggregate, self._client, self._submit)
+            self._membership = Membership(
+                self._client,
+                self.aggregate.inbox,
+                f"{self.aggregate.name}.owners",
+                self._session_timeout_ms,
+                self,
+                self._loop,
+            )
+
+    async def ready(self) -> None:
+        """Return when the partitions that are ours now can be written."""
+        for owner in list(self._owners.values()):
+            await owner.ready.wait()
+            await owner.settled()
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return frozenset(p for p, owner in self._owners.items() if owner.ready.is_set())
+
+    async def close(self) -> None:
+        """Let what is on its way arrive, give the partitions back, and go."""
+        self._closed = True
+        if self._membership is not None:
+            await self._membership.leave()
+            self._inbox.flush(5)
+        await self.released(list(self._owners), lost=False)
+        await self._forwarding.close()
+        self._sweeping.cancel()
+        for task in self._lines.values():
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().close()
+
+    # ---- commands -------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        id: str,
+        command: object,
+        *,
+        command_id: str | None = None,
+        expected_version: int | None = None,
+        who: str = "",
+        why: str = "",
+        correlation: str = "",
+        causation: str = "",
+        sent_at_ms: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """The answer, when it is on disk.
+
+        `command_id`: a command with the same id is decided once, whoever sends it. `expected_version`:
+        refused unless the aggregate has had so many events. Raises OutcomeUnknown after `timeout_s`.
+        """
+        self._commands.check(command)
+        asked = Asked(
+            id,
+            command,
+            command_id or uuid.uuid4().hex,
+            sent_at_ms or time.time_ns() // 1_000_000,
+            Meta(who, why, correlation, causation),
+            expected_version,
+            command_id is None,
+        )
+        deadline = self._loop.time() + (timeout_s or self._timeout_s)
+        partition = topics.partition_of(id, self.partitions)
+        while True:
+            owner = self._owners.get(partition)
+            if owner is None and self._owns == "all":
+                raise Closed(f"{self.aggregate.name} is closed")
+            try:
+                if owner is not None:
+                    return await self._decide(owner, asked, deadline)
+                left = deadline - self._loop.time()
+                return await self._forwarding.ask(asked, partition, left)
+            except Closed:
+                if self._closed:
+                    raise
+
+    def _decide(self, owner: Owner, asked: Asked, deadline: float) -> asyncio.Future[Answer]:
+        waiting: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[waiting] = deadline
+
+        def answered(outcome: Answer | BaseException) -> None:
+            self._waiting.pop(waiting, None)
+            if waiting.done():
+                return
+            if isinstance(outcome, BaseException):
+                waiting.set_exception(outcome)
+            else:
+                waiting.set_result(outcome)
+
+        owner.submit(asked, answered)
+        return waiting
+
+    async def _sweep(self) -> None:
+        """Tell those whose time is up."""
+        while True:
+            await asyncio.sleep(0.5)
+            now = self._loop.time()
+            for waiting, deadline in list(self._waiting.items()):
+                if deadline < now and not waiting.done():
+                    error = OutcomeUnknown(
+                        "the command was not answered in time",
+                        hint="send it again with the same command_id: it is decided once",
+                    )
+                    waiting.set_exception(error)
+
+    async def held(self, id: str) -> Held:
+        """The aggregate's state and version at its owner, which must be this process; on disk."""
+        owner = self._owners.get(topics.partition_of(id, self.partitions))
+        if owner is None:
+            raise EventsError(
+                f"{id} is owned by another process", hint="read it with headwater.events.Reader"
+            )
+        await owner.settled()
+        return owner.held(id)
+
+    async def state(self, id: str) -> State:
+        state: State = (await self.held(id)).state
+        return state
+
+    # ---- what the group says (membership) -------------------------------------------------------
+
+    def assigned(self, partitions: list[int]) -> None:
+        for each in partitions:
+            if each not in self._owners and not (self._closed and self._owns != "all"):
+                owner = Owner(
+                    self.aggregate,
+                    each,
+                    self._settings,
+                    self._line,
+                    snapshot_every=self._snapshot_every,
+                    window=self._window,
+                    on_fenced=self._fenced,
+                )
+                self._owners[each] = owner
+                owner.start()
+
+    async def released(self, partitions: list[int], lost: bool) -> None:
+        owners = [(p, self._owners[p]) for p in partitions if p in self._owners]
+        if not lost:
+            await asyncio.gather(*(o.drain(RELEASE_DEADLINE_S / 2) for _, o in owners))
+        for partition, owner in owners:
+            del self._owners[partition]
+            why = Closed(f"{self.aggregate.name}-{partition} was let go")
+            for _, answered in owner.end(why):
+                answered(why)
+        if self._membership is not None:
+            if not lost:
+                await asyncio.to_thread(self._inbox.flush, RELEASE_DEADLINE_S / 4)
+                self._inbox.done()
+            self._letting_go = partitions
+
+    def arrived(self, messages: list[Message]) -> None:
+        self._inbox.arrived(messages)
+        if self._membership is not None:
+            self._membership.pause(self._inbox.waiting > WAITING_MAX)
+
+    def to_commit(self) -> dict[int, int]:
+        return self._inbox.done()
+
+    def _submit(self, partition: int, asked: Asked, answered: Answered) -> None:
+        owner = self._owners.get(partition)
+        if owner is None:
+            answered(Closed("not ours"))
+        else:
+            owner.submit(asked, answered)
+
+    def _fenced(self, partition: int) -> None:
+        if self._owns == "all":
+            owner = self._owners.pop(partition)
+            error = Fenced(
+                f"another process decides for {self.aggregate.name}-{partition} now",
+                hint='processes share partitions with owns="group"',
+            )
+            for _, answered in owner.end(error):
+                answered(error)
+            return
+        # The group will say whose it is. If it is still ours after a while, a late claim of the
+        # former owner fenced us: claim again.
+        owner = self._owners[partition]
+
+        def again() -> None:
+            if self._owners.get(partition) is owner:
+                owner.reclaim()
+
+        self._loop.call_later(random.uniform(*_RECLAIM_S), again)
+
+    # ---- connections ----------------------------------------------------------------------------
+
+    async def _line(self, address: tuple[str, int]) -> Line:
+        """One for each broker, shared by the owners."""
+        known = self._lines.get(address)
+        if known is not None and known.done():
+            if known.cancelled() or known.exception() is not None or known.result().closed:
+                known = None
+        if known is None:
+            known = self._lines[address] = self._loop.create_task(
+                lines.connect(address, self._settings)
+            )
+        return await asyncio.shield(known)

@@ -1,0 +1,108 @@
+"""A command on its way: to whom, what, who wants it, and the id under which it is decided once.
+
+Within a process it is an `Asked`; between processes a record of NAME.commands, key the aggregate's id:
+
+    {"type":"Deposit","id":"alice","command":"…","data":{"amount":10},"sent_ms":…,
+     "expected":3,"who":"…","why":"…","correlation":"…","causation":"…","reply":{"partition":2,"to":"…"}}
+
+`sent_ms` is when it was sent first, and stays the same when it is sent again: the owner looks for an
+earlier decision from then on (`ledger`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.events import models
+from headwater.events.aggregate import Aggregate
+from headwater.events.codec import NOTHING, Meta
+from headwater.events.errors import BadDefinition, UnknownEvent
+
+
+class ReplyTo(msgspec.Struct, frozen=True):
+    """Where the answer is waited for: a partition of NAME.replies, and by whom."""
+
+    partition: int
+    to: str
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A command for an owner."""
+
+    id: str
+    command: Any
+    command_id: str
+    sent_ms: int
+    meta: Meta = NOTHING
+    expected: int | None = None
+    fresh: bool = False
+    """Its id was made just now, here: nobody can have decided it before."""
+
+
+class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
+    type: str
+    id: str
+    command: str
+    data: msgspec.Raw
+    sent_ms: int
+    expected: int | None = None
+    who: str = ""
+    why: str = ""
+    correlation: str = ""
+    causation: str = ""
+    reply: ReplyTo | None = None
+
+
+_wire = msgspec.json.Decoder(_Wire)
+
+
+class CommandCodec:
+    """Of one aggregate."""
+
+    def __init__(self, aggregate: Aggregate[Any]) -> None:
+        self._name = aggregate.name
+        self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
+        self.types = frozenset(aggregate.commands)
+        self._decoders = {
+            each.__name__: msgspec.json.Decoder(each, dec_hook=models.decode)
+            for each in aggregate.commands
+        }
+
+    def check(self, command: object) -> None:
+        if type(command) not in self.types:
+            known = ", ".join(sorted(self._decoders))
+            raise BadDefinition(
+                f"{self._name} knows no command {type(command).__name__}", hint=f"it knows {known}"
+            )
+
+    def encode(self, asked: Asked, reply: ReplyTo | None) -> bytes:
+        data = msgspec.Raw(self._encoder.encode(asked.command))
+        name = type(asked.command).__name__
+        return self._encoder.encode(
+            _Wire(
+                name,
+                asked.id,
+                asked.command_id,
+                data,
+                asked.sent_ms,
+                asked.expected,
+                *asked.meta,
+                reply,
+            )
+        )
+
+    def decode(self, value: bytes) -> tuple[Asked, ReplyTo | None]:
+        """Raises UnknownEvent for what is no command of this aggregate."""
+        try:
+            found = _wire.decode(value)
+            decoder = self._decoders.get(found.type)
+            if decoder is None:
+                raise UnknownEvent(f"{self._name} knows no command {found.type}")
+            command = decoder.decode(found.data)
+        except msgspec.MsgspecError as error:
+            raise UnknownEvent(f"a command for {self._name} is not understood: {error}") from None
+        meta = Meta(found.who, found.why, found.correlation, found.causation)
+        asked = Asked(found.id, command, found.command, found.sent_ms, meta, found.expected)
+        return asked, found.reply

@@ -1,0 +1,110 @@
+"""Commands of other processes, at the owner: in from NAME.commands, out to NAME.replies.
+
+`Application` hands in what arrived; each command is decided like any other, then replied to, and only then
+counts as done. What is not done when the owner dies is read again by the next one, which knows by the
+command's id what is already decided: a reply may come twice, a decision does not.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from headwater.events import answers
+from headwater.events.aggregate import Aggregate
+from headwater.events.answers import Accepted, Refused
+from headwater.events.commands import Asked, CommandCodec, ReplyTo
+from headwater.events.errors import Closed, EventsError
+
+logger = logging.getLogger("headwater.events")
+WAITING_MAX = 20_000
+Submit = Callable[[int, Asked, Callable[[Any], None]], None]
+
+
+class Inbox:
+    """Of one application. Everything here happens on the event loop but `delivered`."""
+
+    def __init__(
+        self, aggregate: Aggregate[Any], settings: Mapping[str, Any], submit: Submit
+    ) -> None:
+        self._aggregate = aggregate
+        self._codec = CommandCodec(aggregate)
+        self._submit = submit
+        self._producer = Producer({**settings, "enable.idempotence": True, "linger.ms": 1})
+        self._open: dict[int, deque[list[Any]]] = {}
+        """Per partition: [offset, done], in order."""
+        self._done: dict[int, int] = {}
+        self.waiting = 0
+
+    def arrived(self, messages: list[Message]) -> None:
+        for message in messages:
+            partition, offset = message.partition(), message.offset()
+            assert partition is not None and offset is not None
+            entry = [offset, False]
+            self._open.setdefault(partition, deque()).append(entry)
+            self.waiting += 1
+            try:
+                asked, reply = self._codec.decode(message.value() or b"")
+            except EventsError as error:
+                logger.error("%s offset %d: %s", self._aggregate.inbox, offset, error)
+                self._finish(partition, entry)
+                continue
+            self._submit(partition, asked, self._answer(partition, entry, asked, reply))
+
+    def _answer(
+        self, partition: int, entry: list[Any], asked: Asked, reply: ReplyTo | None
+    ) -> Callable[[Any], None]:
+        def answered(outcome: Any) -> None:
+            if isinstance(outcome, Closed):
+                return  # the next owner reads it again
+            if reply is None:
+                self._finish(partition, entry)
+            else:
+                self._reply(partition, entry, asked, reply, outcome)
+
+        return answered
+
+    def _reply(
+        self, partition: int, entry: list[Any], asked: Asked, reply: ReplyTo, outcome: Any
+    ) -> None:
+        if isinstance(outcome, Accepted | Refused):
+            said = answers.to_reply(outcome)
+        else:
+            said = {"failed": str(outcome)}
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                logger.warning("%s: a reply was not sent: %s", self._aggregate.replies, error)
+            entry[1] = True
+
+        value = json.dumps({"command": asked.command_id, "to": reply.to, **said})
+        self._producer.produce(
+            self._aggregate.replies, value, reply.to, reply.partition, on_delivery=delivered
+        )
+        self._producer.poll(0)
+
+    def _finish(self, partition: int, entry: list[Any]) -> None:
+        entry[1] = True
+
+    def forget(self, partitions: list[int]) -> None:
+        """These are another process's now."""
+        for each in partitions:
+            self.waiting -= len(self._open.pop(each, ()))
+            self._done.pop(each, None)
+
+    def flush(self, timeout_s: float) -> None:
+        self._producer.flush(timeout_s)
+
+    def done(self) -> dict[int, int]:
+        """Partition → the first offset that is not done. Called from the membership's thread."""
+        self._producer.poll(0)
+        for partition, entries in list(self._open.items()):
+            while entries and entries[0][1]:
+                self._done[partition] = entries.popleft()[0] + 1
+                self.waiting -= 1
+        return dict(self._done)

@@ -1,0 +1,260 @@
+"""What an owner knows of its partition, and how it decides: pure, no I/O, no clock, no chance.
+
+`Owner` hands in commands and gets a `Draft`: the records to append, and the answers to give once they are
+on disk. The ledger is then ahead of the log by the drafts on their way; `undo` takes the last one back.
+
+Invariants:
+- A command id must be decided once. Ids are remembered for the last `window` decisions and for KEEP_MS;
+  a command that was sent before the oldest of these needs a look into the log first (`doubtful`).
+- An answer, a refusal too, must be given only when its draft and all drafts before are on disk: a refusal
+  follows from a state, and the state from events that may yet turn out not to have happened.
+- `n` of an aggregate's events must rise by one: a gap means that the state was built from less than all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from headwater.events import answers
+from headwater.events.aggregate import Aggregate, as_events
+from headwater.events.answers import Accepted, Answer, Refused
+from headwater.events.codec import Codec, Meta
+from headwater.events.commands import Asked
+from headwater.events.errors import DecideFailed, EventsError
+
+WINDOW = 100_000
+KEEP_MS = 30_000
+"""What was decided so lately is remembered beyond the window."""
+SKEW_MS = 10_000
+"""Clocks of senders and owners may differ by this much. Less than KEEP_MS: a command that was sent just
+now is then never doubtful."""
+
+
+class Held(NamedTuple):
+    """An aggregate as it is: its state, and how many events it has had."""
+
+    state: Any
+    version: int
+
+
+@dataclass(slots=True)
+class Draft:
+    """Decisions that are not on disk yet."""
+
+    asked: list[Asked] = field(default_factory=list)
+    outcomes: list[Answer | Exception] = field(default_factory=list)
+    """One for each of `asked`."""
+    events: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Key and value of each record."""
+    lines: list[tuple[bytes, bytes]] = field(default_factory=list)
+    bytes: int = 0
+    undo: list[tuple[str, Held | None]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+
+
+class Ledger:
+    """The states of all aggregates of one partition, and what was decided lately."""
+
+    def __init__(
+        self, aggregate: Aggregate[Any], partition: int, codec: Codec, window: int = WINDOW
+    ) -> None:
+        self.aggregate = aggregate
+        self.partition = partition
+        self.codec = codec
+        self.held: dict[str, Held] = {}
+        self.next_offset = 0
+        """Of the event topic, behind everything decided, drafts included."""
+        self.last_ms = 0
+        self.remembered_from_ms = 0
+        """What was decided since then is remembered; 0: everything that ever was."""
+        self.next_answer = 0
+        """Of the answer topic: what is before it is known."""
+        self.cleared: set[str] = set()
+        """Commands from long ago that were looked for in the log, and are not in it."""
+        self._decided: dict[str, tuple[Answer, int]] = {}
+        self.window = window
+        self._initial = Held(aggregate.initial, 0)
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def decide(self, batch: Sequence[Asked], now_ms: int) -> Draft:
+        """Decide these one after another."""
+        draft = Draft()
+        self.last_ms = max(self.last_ms, now_ms)
+        for asked in batch:
+            draft.asked.append(asked)
+            known = self._decided.get(asked.command_id)
+            if known is not None:
+                draft.outcomes.append(answers.repeated(known[0]))
+            else:
+                draft.outcomes.append(self._decide(asked, draft))
+        return draft
+
+    def _decide(self, asked: Asked, draft: Draft) -> Answer | Exception:
+        before = self.held.get(asked.id, self._initial)
+        if asked.expected is not None and asked.expected != before.version:
+            reason = f"expected version {asked.expected}, found {before.version}"
+            return self._without_events(
+                asked, before, Refused(reason, answers.VERSION), draft
+            )
+        try:
+            decided = self.aggregate.decide(before.state, asked.command)
+            if isinstance(decided, Refused):
+                return self._without_events(asked, before, decided, draft)
+            events = as_events(decided)
+            state, records = self._applied(asked, before, events)
+        except EventsError as error:
+            return error
+        except Exception as error:
+            failed = DecideFailed(
+                f"{self.aggregate.name} failed at {type(asked.command).__name__} of {asked.id}: "
+                f"{type(error).__name__}: {error}",
+                hint="nothing was written; a rule should return Refused",
+            )
+            failed.__cause__ = error
+            return failed
+        if not events:
+            return self._without_events(asked, before, None, draft)
+        draft.undo.append((asked.id, self.held.get(asked.id)))
+        self.held[asked.id] = Held(state, before.version + len(events))
+        draft.events += records
+        draft.bytes += sum(len(key) + len(value) for key, value in records)
+        self.next_offset += len(events)
+        return self._remember(asked, self._accepted(asked.id, len(events)), draft)
+
+    def _applied(
+        self, asked: Asked, before: Held, events: tuple[object, ...]
+    ) -> tuple[Any, list[tuple[bytes, bytes]]]:
+        state, apply, encode = before.state, self.aggregate.apply, self.codec.encode
+        key, records = asked.id.encode(), []
+        who, why, correlation, causation = asked.meta
+        meta = Meta(who, why, correlation or asked.command_id, causation)
+        for n, event in enumerate(events, before.version + 1):
+            state = apply(state, event)
+            records.append((key, encode(event, asked.id, n, asked.command_id, meta)))
+        return state, records
+
+    def _without_events(
+        self, asked: Asked, before: Held, refused: Refused | None, draft: Draft
+    ) -> Answer:
+        if refused is None:
+            line = answers.Line(asked.command_id, asked.id, before.version)
+        else:
+            line = answers.Line(
+                asked.command_id, asked.id, before.version, refused.reason, refused.kind
+            )
+        draft.lines.append((asked.id.encode(), answers.encode(line)))
+        draft.bytes += len(draft.lines[-1][1])
+        answer = refused if refused is not None else self._accepted(asked.id, 0)
+        return self._remember(asked, answer, draft)
+
+    def _accepted(self, id: str, events: int) -> Accepted:
+        version = self.held.get(id, self._initial).version
+        return Accepted(
+            self.aggregate.name, self.partition, id, version, events, self.next_offset
+        )
+
+    def _remember(self, asked: Asked, answer: Answer, draft: Draft) -> Answer:
+        draft.ids.append(asked.command_id)
+        self.cleared.discard(asked.command_id)
+        self._decided[asked.command_id] = (answer, self.last_ms)
+        return answer
+
+    def undo(self, draft: Draft) -> None:
+        """As if it had not been decided; the drafts behind it must have been undone before."""
+        for id, held in reversed(draft.undo):
+            if held is None:
+                del self.held[id]
+            else:
+                self.held[id] = held
+        for command_id in draft.ids:
+            self._decided.pop(command_id, None)
+        self.next_offset -= len(draft.events)
+
+    # ---- what the log says ----------------------------------------------------------------------
+
+    def doubtful(self, asked: Asked) -> bool:
+        """Whether it may have been decided longer ago than is remembered."""
+        return (
+            self.remembered_from_ms > 0
+            and not asked.fresh
+            and asked.command_id not in self._decided
+            and asked.command_id not in self.cleared
+            and asked.sent_ms - SKEW_MS < self.remembered_from_ms
+        )
+
+    def learn(self, command_id: str, answer: Answer, at_ms: int) -> None:
+        """A decision that was found in the log."""
+        self._decided.pop(command_id, None)
+        self._decided[command_id] = (answer, at_ms)
+
+    def replay(self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]) -> None:
+        """Take in events of the log that are behind what is known; in order."""
+        held, apply, initial = self.held, self.aggregate.apply, self._initial
+        name, partition = self.aggregate.name, self.partition
+        get = held.get
+        for event, offset, at in zip(events, offsets, times, strict=True):
+            id = event.id
+            state, version = get(id, initial)
+            if event.n <= version:
+                continue  # a snapshot is ahead
+            if event.n != version + 1:
+                raise EventsError(
+                    f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
+                    f"event {version}",
+                    hint="somebody else wrote to the topic, or events were excised; see "
+                    "docs/event-sourcing.md",
+                )
+            held[id] = Held(apply(state, event.data), event.n)
+        if offsets:
+            self.next_offset = offsets[-1] + 1
+            self.last_ms = max(self.last_ms, times[-1])
+        self.remember_events(events, offsets, times)
+
+    def remember_events(
+        self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]
+    ) -> None:
+        """Only who decided what, of the last ones."""
+        name, partition = self.aggregate.name, self.partition
+        first = bisect_left(times, self.last_ms - KEEP_MS)
+        first = max(0, min(first, len(events) - self.window))
+        if first:
+            self.remembered_from_ms = max(self.remembered_from_ms, times[first - 1])
+        counts: dict[str, int] = {}
+        for event, offset, at in zip(events[first:], offsets[first:], times[first:], strict=True):
+            command = event.command
+            count = counts[command] = counts.get(command, 0) + 1
+            found = Accepted(name, partition, event.id, event.n, count, offset + 1)
+            self.learn(command, found, at)
+        self.trim()
+
+    def remember_lines(
+        self, lines: Sequence[answers.Line], times: Sequence[int]
+    ) -> None:
+        """Refusals, and commands that had nothing to do."""
+        for line, at in zip(lines, times, strict=True):
+            if line.refused is not None:
+                answer: Answer = Refused(line.refused, line.kind)
+            else:
+                answer = Accepted(
+                    self.aggregate.name, self.partition, line.id, line.n, 0, self.next_offset
+                )
+            self.learn(line.command, answer, at)
+        self.trim()
+
+    def trim(self) -> None:
+        """Forget the oldest decisions beyond the window."""
+        extra = len(self._decided) - self.window
+        if extra <= 0:
+            return
+        oldest = []
+        for command_id, (_, at) in self._decided.items():
+            if len(oldest) == extra or at >= self.last_ms - KEEP_MS:
+                break
+            oldest.append(command_id)
+        for command_id in oldest:
+            _, at = self._decided.pop(command_id)
+            self.remembered_from_ms = max(self.remembered_from_ms, at)

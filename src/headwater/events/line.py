@@ -1,0 +1,248 @@
+"""The owners' line to a broker: record batches out, offsets back, on the event loop.
+
+`Owner` hands batches over and is called back; all that is handed over in one turn of the loop goes out as
+one Produce request. The broker answers requests in order. Produce is spoken in version 7, by hand:
+
+    request   transactional id -1 (int16) | acks -1 (int16) | timeout int32 | topics: name | partitions:
+              index int32 | records (int32 size)
+    answer    topics: name | partitions: index int32 | error int16 | base offset int64 |
+              append time int64 | log start int64;  then throttle int32
+
+Invariant: batches of one partition must arrive in the order in which they were sent; so a line that
+breaks is thrown away with all that was on it, and owners claim anew before they send again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from headwater.spark import security
+from headwater.spark.connection import Disconnected
+from headwater.spark.errors import LoginRefused
+
+_PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
+_PARTITION = struct.Struct(">ihqqq")
+_FRAME_BYTES_MAX = 64 << 20
+_CLIENT = b"headwater-events"
+
+
+class Stored(NamedTuple):
+    """What became of a batch; `error` is Kafka's number, or None where no answer came."""
+
+    error: int | None
+    base_offset: int
+
+
+LOST = Stored(None, -1)
+Callback = Callable[[Stored], None]
+
+
+class _Batch(NamedTuple):
+    topic: str
+    partition: int
+    data: bytes
+    done: Callback
+
+
+class Line(asyncio.Protocol):
+    """One connection. Made by `connect`; after `closed` it is of no more use."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._correlation = 0
+        self._waiting: deque[tuple[float, Callable[[bytes | None], None]]] = deque()
+        self._batches: list[_Batch] = []
+        self._timeout_s = timeout_s
+        self._watch: asyncio.TimerHandle | None = None
+        self.closed = False
+
+    # ---- for owners -----------------------------------------------------------------------------
+
+    def produce(self, topic: str, partition: int, data: bytes, done: Callback) -> None:
+        """Send with whatever else is handed over in this turn of the loop."""
+        if self.closed:
+            self._loop.call_soon(done, LOST)
+            return
+        if not self._batches:
+            self._loop.call_soon(self._flush)
+        self._batches.append(_Batch(topic, partition, data, done))
+
+    def close(self) -> None:
+        """Whoever waits is told that no answer came."""
+        if self._transport is not None:
+            self._transport.abort()
+        self.connection_lost(None)
+
+    def _flush(self) -> None:
+        batches, self._batches = self._batches, []
+        while batches:
+            # At most one batch of a partition in a request, as the protocol demands.
+            taken: dict[tuple[str, int], _Batch] = {}
+            left = []
+            for each in batches:
+                place = (each.topic, each.partition)
+                if place in taken:
+                    left.append(each)
+                else:
+                    taken[place] = each
+            self._send_produce(taken)
+            batches = left
+
+    def _send_produce(self, taken: dict[tuple[str, int], _Batch]) -> None:
+        topics: dict[str, list[_Batch]] = {}
+        for each in taken.values():
+            topics.setdefault(each.topic, []).append(each)
+        parts = [struct.pack(">hhii", -1, -1, 30_000, len(topics))]
+        for name, batches in topics.items():
+            parts += (_string(name), struct.pack(">i", len(batches)))
+            for each in batches:
+                parts += (struct.pack(">ii", each.partition, len(each.data)), each.data)
+
+        def answered(frame: bytes | None) -> None:
+            for place, stored in _stored(frame, taken).items():
+                taken[place].done(stored)
+
+        self._send(_PRODUCE, 7, parts, answered)
+
+    # ---- frames ---------------------------------------------------------------------------------
+
+    def _send(
+        self, api: int, version: int, parts: list[bytes], answered: Callable[[bytes | None], None]
+    ) -> None:
+        if self.closed or self._transport is None:
+            self._loop.call_soon(answered, None)
+            return
+        self._correlation += 1
+        head = struct.pack(">hhih", api, version, self._correlation, len(_CLIENT)) + _CLIENT
+        size = len(head) + sum(map(len, parts))
+        self._waiting.append((self._loop.time() + self._timeout_s, answered))
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._timeout_s, self._overdue)
+        self._transport.write(b"".join((struct.pack(">i", size), head, *parts)))
+
+    def _overdue(self) -> None:
+        """A broker that says nothing for so long is as good as gone."""
+        self._watch = None
+        if not self._waiting:
+            return
+        left = self._waiting[0][0] - self._loop.time()
+        if left <= 0:
+            self.close()
+        else:
+            self._watch = self._loop.call_later(left, self._overdue)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the interface, and another ancestor.
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            size = int.from_bytes(self._buffer[:4], "big")
+            if not 4 <= size <= _FRAME_BYTES_MAX:
+                self.close()
+                return
+            if len(self._buffer) < 4 + size:
+                return
+            frame = bytes(self._buffer[4 : 4 + size])
+            del self._buffer[: 4 + size]
+            if not self._waiting:
+                self.close()
+                return
+            _, answered = self._waiting.popleft()
+            answered(frame[4:])
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for _, answered in waiting:
+            answered(None)
+
+    # ---- getting acquainted ---------------------------------------------------------------------
+
+    async def log_in(self, settings: Mapping[str, str]) -> None:
+        mechanism = settings["sasl.mechanism"].upper()
+        answer = await self._ask(_SASL_HANDSHAKE, 1, [_string(mechanism)])
+        if answer[:2] != b"\0\0":
+            raise LoginRefused(f"The broker does not offer {mechanism}.")
+        loop = self._loop
+
+        def exchange(token: bytes) -> bytes:
+            asking = self._ask(_SASL_AUTHENTICATE, 1, [struct.pack(">i", len(token)), token])
+            said = asyncio.run_coroutine_threadsafe(asking, loop).result()
+            if said[:2] != b"\0\0":
+                user = settings["sasl.username"]
+                raise LoginRefused(f"The broker refused user {user!r}.", hint="Check its password.")
+            at = 4 + max(int.from_bytes(said[2:4], "big", signed=True), 0)
+            size = int.from_bytes(said[at : at + 4], "big", signed=True)
+            return said[at + 4 : at + 4 + size]
+
+        # The steps of SCRAM are written for a thread that waits.
+        await asyncio.to_thread(security.log_in, settings, exchange)
+
+    async def _ask(self, api: int, version: int, parts: list[bytes]) -> bytes:
+        waiting: asyncio.Future[bytes | None] = self._loop.create_future()
+        self._send(
+            api, version, parts, lambda frame: waiting.done() or waiting.set_result(frame)
+        )
+        frame = await waiting
+        if frame is None:
+            raise Disconnected("the broker closed the connection")
+        return frame
+
+
+async def connect(
+    address: tuple[str, int], settings: Mapping[str, str], timeout_s: float = 30.0
+) -> Line:
+    """Raises Disconnected or LoginRefused."""
+    context = security.tls_context(settings)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, line = await loop.create_connection(
+                lambda: Line(timeout_s),
+                *address,
+                ssl=context,
+                server_hostname=address[0] if context is not None else None,
+            )
+            if settings.get("security.protocol", "").upper().startswith("SASL"):
+                await line.log_in(settings)
+    except OSError as error:
+        raise Disconnected(f"{address[0]}:{address[1]}: {error}") from error
+    return line
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _stored(
+    frame: bytes | None, taken: Mapping[tuple[str, int], _Batch]
+) -> dict[tuple[str, int], Stored]:
+    """Of each batch of the request; LOST for what the answer does not name."""
+    found = dict.fromkeys(taken, LOST)
+    if frame is None:
+        return found
+    (topics,), at = struct.unpack_from(">i", frame), 4
+    for _ in range(topics):
+        (size,) = struct.unpack_from(">h", frame, at)
+        name = frame[at + 2 : at + 2 + size].decode()
+        at += 2 + size
+        (partitions,) = struct.unpack_from(">i", frame, at)
+        at += 4
+        for _ in range(partitions):
+            index, error, base_offset, _, _ = _PARTITION.unpack_from(frame, at)
+            at += _PARTITION.size
+            found[name, index] = Stored(error, base_offset)
+    return found

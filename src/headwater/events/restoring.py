@@ -1,0 +1,138 @@
+"""From the log to a ledger: what an owner reads when it has claimed its partition. Blocking; in a thread.
+
+A new owner starts with the snapshots, or with nothing; one that claims again, after a failure, knows
+everything up to some offset already. Both then read the rest of the events, and the last answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headwater.events import answers, reading
+from headwater.events.answers import Accepted, Answer, Refused
+from headwater.events.claim import Claim
+from headwater.events.commands import Asked
+from headwater.events.errors import EventsError
+from headwater.events.ledger import KEEP_MS, SKEW_MS, Ledger
+from headwater.events.snapshots import Snapshots
+from headwater.spark.connect import Cluster
+
+
+class Restored(NamedTuple):
+    """A claim, and the ledger that holds all that was decided before it."""
+
+    claim: Claim
+    ledger: Ledger
+
+
+def restore(
+    cluster: Cluster, claim: Claim, ledger: Ledger, snapshots: Snapshots, now_ms: int
+) -> Restored:
+    """Bring the ledger up to the claim."""
+    aggregate, partition = ledger.aggregate, ledger.partition
+    end = claim.ends[aggregate.name]
+    if ledger.next_offset == 0:
+        held, start = snapshots.load(cluster, claim.ends[aggregate.snapshots])
+        ledger.held = held
+        _remember_before(cluster, ledger, start, end, now_ms)
+        try:
+            _replay(cluster, ledger, snapshots, start, end)
+        except EventsError:
+            if not start:
+                raise
+            # The snapshots do not fit to the events: without them, then.
+            ledger = Ledger(aggregate, partition, ledger.codec, ledger.window)
+            _replay(cluster, ledger, snapshots, 0, end)
+    else:
+        _replay(cluster, ledger, snapshots, ledger.next_offset, end)
+    _remember_answers(cluster, ledger, claim.ends[aggregate.answers])
+    ledger.next_offset = end
+    return Restored(claim, ledger)
+
+
+def _replay(
+    cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int
+) -> None:
+    place = (ledger.aggregate.name, ledger.partition)
+    for chunk in reading.read(cluster, place, start, end):
+        events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
+        if ledger.remembered_from_ms:
+            ledger.remembered_from_ms = min(ledger.remembered_from_ms, chunk.times[0])
+        ledger.replay(events, chunk.offsets, chunk.times)
+        snapshots.replayed({each.id for each in events}, len(events))
+
+
+def _remember_before(
+    cluster: Cluster, ledger: Ledger, start: int, end: int, now_ms: int
+) -> None:
+    """The commands of the last events that the snapshots spare us: only who decided what."""
+    place = (ledger.aggregate.name, ledger.partition)
+    log_start = reading.ends(cluster, place)[0]
+    lately = reading.at_time(cluster, place, now_ms - KEEP_MS)
+    first = min(max(log_start, min(lately, end - ledger.window)), start)
+    if first > log_start:
+        ledger.remembered_from_ms = now_ms
+    for chunk in reading.read(cluster, place, first, min(start, end)):
+        ledger.remembered_from_ms = min(ledger.remembered_from_ms, chunk.times[0])
+        ledger.last_ms = max(ledger.last_ms, chunk.times[-1])
+        events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
+        ledger.remember_events(events, chunk.offsets, chunk.times)
+
+
+def _remember_answers(cluster: Cluster, ledger: Ledger, end: int) -> None:
+    place = (ledger.aggregate.answers, ledger.partition)
+    first = reading.ends(cluster, place)[0]
+    start = max(first, ledger.next_answer or end - ledger.window)
+    cut = start > max(first, ledger.next_answer)
+    for chunk in reading.read(cluster, place, start, end):
+        if cut:
+            ledger.remembered_from_ms = max(ledger.remembered_from_ms, chunk.times[0])
+            cut = False
+        ledger.remember_lines(answers.decode_lines(chunk.lines), chunk.times)
+    ledger.next_answer = end
+
+
+def find_decisions(
+    settings: Mapping[str, str], ledger: Ledger, asked: Sequence[Asked]
+) -> dict[str, Answer]:
+    """Which of these commands the log has an answer to, however long ago."""
+    wanted = {each.command_id for each in asked}
+    since = min(each.sent_ms for each in asked) - SKEW_MS
+    found: dict[str, Answer] = {}
+    name, partition = ledger.aggregate.name, ledger.partition
+    cluster = Cluster(settings)
+    try:
+        for chunk in _since(cluster, (name, partition), since, wanted):
+            events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
+            for event, offset in zip(events, chunk.offsets, strict=True):
+                if event.command in wanted:
+                    last = found.get(event.command)
+                    count = 1 + (last.events if isinstance(last, Accepted) else 0)
+                    found[event.command] = Accepted(
+                        name, partition, event.id, event.n, count, offset + 1
+                    )
+        for chunk in _since(cluster, (ledger.aggregate.answers, partition), since, wanted):
+            for line, offset in zip(
+                answers.decode_lines(chunk.lines), chunk.offsets, strict=True
+            ):
+                if line.command in wanted and line.refused is not None:
+                    found[line.command] = Refused(line.refused, line.kind)
+                elif line.command in wanted:
+                    found[line.command] = Accepted(name, partition, line.id, line.n, 0, offset)
+    finally:
+        cluster.close()
+    return found
+
+
+def _since(
+    cluster: Cluster, place: tuple[str, int], since: int, wanted: set[str]
+) -> list[reading.Chunk]:
+    """Chunks that may hold one of these commands."""
+    start, end = reading.at_time(cluster, place, since), reading.ends(cluster, place)[1]
+    names = [each.encode() for each in wanted]
+    return [
+        chunk
+        for chunk in reading.read(cluster, place, start, end)
+        if any(name in chunk.lines for name in names)
+    ]

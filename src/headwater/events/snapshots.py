@@ -1,0 +1,127 @@
+"""Snapshots: the states of a partition at some offset, so that taking it over need not read all of it.
+
+Records of the compacted topic NAME.snapshots, written by the owner under its claim:
+
+    key  the aggregate's id    {"fold":"…","n":17,"state":{…}}      the state after its 17th event
+    key  "\\0position"          {"fold":"…","offset":120000}         every aggregate that had an event
+                                                                     before that offset has a record
+
+Never the truth: with another fold (`Aggregate.fingerprint`), a missing position or a gap, all of them
+are ignored and the events are read from the start. Deleting the topic's records costs time, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from headwater.events import models, reading
+from headwater.events.aggregate import Aggregate
+from headwater.events.errors import BadDefinition
+from headwater.events.ledger import Draft, Held, Ledger
+from headwater.spark.connect import Cluster
+
+POSITION = b"\0position"
+_BATCH_BYTES = 512 << 10
+
+
+class _Snapshot(msgspec.Struct, frozen=True):
+    fold: str
+    n: int
+    state: msgspec.Raw
+
+
+class _Position(msgspec.Struct, frozen=True):
+    fold: str
+    offset: int
+
+
+_snapshot = msgspec.json.Decoder(_Snapshot)
+_position = msgspec.json.Decoder(_Position)
+
+
+class Snapshots:
+    """Of one partition: what changed since the last time, and the records that say how it is now."""
+
+    def __init__(self, aggregate: Aggregate[Any], partition: int, every: int) -> None:
+        self._aggregate = aggregate
+        self._partition = partition
+        self._every = every
+        self._dirty: set[str] = set()
+        self._events = 0
+        self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
+        self._decoder = self._decoder_of_states() if every else None
+
+    def _decoder_of_states(self) -> msgspec.json.Decoder[Any]:
+        kind = self._aggregate.state or type(self._aggregate.initial)
+        try:
+            return msgspec.json.Decoder(kind, dec_hook=models.decode)
+        except TypeError as error:
+            raise BadDefinition(
+                f"the state of {self._aggregate.name} cannot be read back from JSON: {error}",
+                hint="give Aggregate(state=…) a type that can, or open with snapshot_every=0",
+            ) from None
+
+    @property
+    def due(self) -> bool:
+        return 0 < self._every <= self._events
+
+    def touched(self, draft: Draft) -> None:
+        """These events are on disk."""
+        if self._every and draft.events:
+            self._events += len(draft.events)
+            self._dirty.update(id for id, _ in draft.undo)
+
+    def replayed(self, ids: set[str], events: int) -> None:
+        """So many events were read that no snapshot covers."""
+        if self._every:
+            self._dirty |= ids
+            self._events += events
+
+    def records(self, ledger: Ledger) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Batches of records; the ledger must hold nothing that is not on disk."""
+        batch: list[tuple[bytes, bytes]] = []
+        size = 0
+        fold = self._aggregate.fingerprint
+        for id in self._dirty:
+            state, n = ledger.held[id]
+            raw = msgspec.Raw(self._encoder.encode(state))
+            batch.append((id.encode(), self._encoder.encode(_Snapshot(fold, n, raw))))
+            size += len(batch[-1][1])
+            if size > _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        position = _Position(fold, ledger.next_offset)
+        yield [*batch, (POSITION, self._encoder.encode(position))]
+        self._dirty, self._events = set(), 0
+
+    def load(self, cluster: Cluster, end: int) -> tuple[dict[str, Held], int]:
+        """All states, and the offset from which on to read events; nothing and 0 where they do not fit."""
+        nothing: tuple[dict[str, Held], int] = ({}, 0)
+        if self._decoder is None:
+            return nothing
+        latest: dict[bytes, bytes] = {}
+        place = (self._aggregate.snapshots, self._partition)
+        start, _ = reading.ends(cluster, place)
+        for found in reading.pieces(cluster, place, start, end):
+            for record in found:
+                assert record.key is not None, "a compacted topic takes no record without a key"
+                if record.value is None:
+                    latest.pop(record.key, None)
+                else:
+                    latest[record.key] = record.value
+        fold, said = self._aggregate.fingerprint, latest.pop(POSITION, None)
+        try:
+            if said is None or (position := _position.decode(said)).fold != fold:
+                return nothing
+            held: dict[str, Held] = {}
+            for key, value in latest.items():
+                snapshot = _snapshot.decode(value)
+                if snapshot.fold != fold:
+                    return nothing
+                held[key.decode()] = Held(self._decoder.decode(snapshot.state), snapshot.n)
+        except msgspec.MsgspecError:
+            return nothing
+        return held, position.offset
