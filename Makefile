@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark bench-capture docs clean
+.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark bench-capture bench-views bench-events docs clean
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -86,7 +86,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker bench-spark bench-capture ## Run all benchmarks
+bench: bench-broker bench-spark bench-capture bench-views bench-events ## Run all benchmarks
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
 	@$(BIN)/python -m bench.broker $(ARGS)
@@ -96,6 +96,12 @@ bench-spark: setup ## Compare the Spark source with Spark's Kafka connector in o
 
 bench-capture: setup ## Compare capture with Debezium on one server and one broker (ARGS="--help")
 	@$(BIN)/python -m bench.capture $(ARGS)
+
+bench-views: setup ## Compare every target of a view with its library in a plain loop (ARGS="--help")
+	@$(BIN)/python -m bench.views $(ARGS)
+
+bench-events: setup ## Compare the event sourcing library with eventsourcing in one run (ARGS="--help")
+	@$(BIN)/python -m bench.events $(ARGS)
 
 docs: setup ## Write docs/cli.md and docs/settings.md again from the code
 	@$(BIN)/python docs/generate.py
