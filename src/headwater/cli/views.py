@@ -1,0 +1,132 @@
+"""`headwater views`: where every view of the pipeline files lives and how far it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headwater.cli.admin import (
+    TIMEOUT_S,
+    admin,
+    bootstrap_option,
+    json_option,
+    print_json,
+    print_table,
+)
+from headwater.cli.client import client_settings
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from headwater.pipelines.declared import View
+    from headwater.spark.connect import Cluster
+    from headwater.views.listing import Listed
+    from headwater.views.position import Position
+
+WATCH_S = 1.0
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("views")(views)
+
+
+def paths_argument() -> Any:
+    return typer.Argument(..., metavar="PATH", help="Pipeline files, or folders of them.")
+
+
+def views(
+    paths: list[Path] = paths_argument(),
+    watch: bool = typer.Option(False, "--watch", help="Look again every second, until Ctrl-C."),
+    bootstrap: str = bootstrap_option(),
+    as_json: bool = json_option(),
+) -> None:
+    """Show every view: its target, version, position and lag.
+
+    Lag is counted in records and in seconds: how long the oldest record that is not in the view has
+    waited. VERIFIED says when `headwater verify` last found the view to be right.
+
+    Example: headwater views pipelines/ --watch
+    """
+    from headwater.pipelines.handles import views_of
+    from headwater.spark.connect import Cluster
+
+    with admin(bootstrap) as client:
+        declared = views_of(paths)
+        cluster = Cluster(client_settings(bootstrap))
+        try:
+            while True:
+                listed = [_listed(view, cluster, client) for view in declared]
+                _show(listed, as_json=as_json, again=watch)
+                if not watch:
+                    return
+                time.sleep(WATCH_S)
+        finally:
+            cluster.close()
+
+
+def _listed(view: View, cluster: Cluster, client: AdminClient) -> Listed:
+    from headwater.pipelines.handles import handle
+    from headwater.views import listing
+    from headwater.views.registry import is_target
+
+    if is_target(view.to):
+        return listing.in_target(handle(view), cluster)
+    return listing.by_group(view.name, view.to, _committed(client, view.group), cluster)
+
+
+def _committed(client: AdminClient, group: str) -> Position | None:
+    """The position of a view that goes to a topic: what its query has told the log."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    from headwater.views.position import Position
+
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = client.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
+    offsets: dict[str, dict[int, int]] = {}
+    for place in found[group].result().topic_partitions:
+        if place.offset >= 0:
+            offsets.setdefault(place.topic, {})[place.partition] = place.offset
+    return Position(offsets) if offsets else None
+
+
+def _show(listed: list[Listed], *, as_json: bool, again: bool) -> None:
+    if as_json and again:
+        print(json.dumps([each.as_json() for each in listed]), flush=True)
+        return
+    if as_json:
+        print_json([each.as_json() for each in listed])
+        return
+    if again and sys.stdout.isatty():
+        print("\x1b[2J\x1b[H", end="")
+    heads = ["VIEW", "VERSION", "LAG", "SECONDS", "VERIFIED", "TO"]
+    print_table(heads, [_row(each) for each in listed])
+    for each in listed:
+        if each.position is not None:
+            print(f"{each.view} is at {each.position}")
+        elif each.trouble:
+            print(f"{each.view}: {each.trouble}")
+    sys.stdout.flush()
+
+
+def _row(each: Listed) -> list[object]:
+    if each.trouble is not None:
+        return [each.view, "?", "?", "?", "?", each.to]
+    others = len(each.versions) - 1
+    version = (
+        "-" if each.version is None else f"{each.version}{f' (+{others})' if others > 0 else ''}"
+    )
+    lag = "not begun" if each.lag is None else f"{each.lag.records:,}"
+    seconds = "-" if each.lag is None else f"{each.lag.seconds:.1f}"
+    return [each.view, version, lag, seconds, _when(each), each.to]
+
+
+def _when(each: Listed) -> str:
+    if each.verified is None:
+        return "-"
+    return f"{datetime.fromtimestamp(each.verified.at_ms / 1000, UTC):%Y-%m-%d %H:%M}"
