@@ -65,6 +65,7 @@ class DeltaTarget(Target):
 
     def create(self) -> None:
         wanted_schema = self._delta_schema()
+        self._folders.own()
         try:
             table = self._table()
         except Misfit:

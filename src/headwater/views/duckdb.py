@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
 
 from headwater.views import duckdb_sql as sql
 from headwater.views.duckdb_history import numbered
+from headwater.views.duckdb_refusals import take_out
 from headwater.views.position import Position
 from headwater.views.staged_files import Admission, StagedFiles, staged_schema, visible_schema
 from headwater.views.target import (
@@ -37,6 +38,7 @@ from headwater.views.target import (
     Kind,
     Misfit,
     Part,
+    RowsRefused,
     Shape,
     Target,
     Unavailable,
@@ -62,7 +64,7 @@ class DuckdbTarget(Target):
 
     def create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._transaction() as connection:
+        with self._transaction(make=True) as connection:
             connection.execute(sql.BOOKKEEPING)
             columns = sql.described(connection, visible_schema(self.shape))
             place = sql.place(connection, self._id)
@@ -70,10 +72,14 @@ class DuckdbTarget(Target):
                 connection.execute(sql.REGISTER, [*self._id, self.name, *self._id])
                 place = sql.place(connection, self._id)
                 assert place is not None
-                self._refuse_taken(connection, place)
-                key = self.shape.key if self.shape.kind is Kind.UPSERT else ()
-                connection.execute(sql.create(place, columns, key))
-            elif sql.columns_of(connection, place) != columns:
+                if not sql.columns_of(connection, place):
+                    connection.execute(sql.create(place, columns, self._unique))
+                elif not sql.may_adopt(connection, place, self._unique):
+                    raise Misfit(
+                        f"{self.path} has a table {place} already, and it is not empty or lacks the key",
+                        hint="name another one with the option table",
+                    )
+            if sql.columns_of(connection, place) != columns:
                 raise Misfit(
                     f"the table {place} in {self.path} has other columns than the view",
                     hint=f"headwater rebuild {self.shape.view} makes a version with the new ones",
@@ -126,8 +132,14 @@ class DuckdbTarget(Target):
         if self.shape.kind is Kind.HISTORY:
             staged = numbered(staged)
         connection.register(sql.STAGED, staged)
-        for statement in sql.applying(place, self.shape):
-            connection.execute(statement)
+        try:
+            for statement in sql.applying(place, self.shape):
+                connection.execute(statement)
+        except duckdb.ConstraintException as error:
+            connection.rollback()
+            connection.begin()
+            refusals = take_out(connection, place, self._staged, parts, self.shape)
+            raise (RowsRefused(refusals) if refusals else error) from error
         connection.unregister(sql.STAGED)
 
     # ---- readers ----------------------------------------------------------------------------------
@@ -185,6 +197,10 @@ class DuckdbTarget(Target):
     # ---- the file ---------------------------------------------------------------------------------
 
     @property
+    def _unique(self) -> tuple[str, ...]:
+        return self.shape.key if self.shape.kind is Kind.UPSERT else ()
+
+    @property
     def _id(self) -> list[Any]:
         return [self.shape.view, self.shape.version]
 
@@ -196,18 +212,14 @@ class DuckdbTarget(Target):
         """Where this version is, its writer's epoch, how far it is."""
         row = sql.row(connection, self._id)
         if row is None:
-            raise Misfit(
-                f"{self.path} has no version {self.shape.version} of the view {self.shape.view!r}"
-            )
+            raise self._absent()
         place, epoch, batch, position = row
         return place, epoch, _applied(epoch, batch, position)
 
-    def _refuse_taken(self, connection: Connection, place: str) -> None:
-        if sql.columns_of(connection, place):
-            raise Misfit(
-                f"{self.path} has a table {place} already, which is not this view's",
-                hint="name another one with the option table",
-            )
+    def _absent(self) -> Misfit:
+        return Misfit(
+            f"{self.path} has no version {self.shape.version} of the view {self.shape.view!r}"
+        )
 
     def _look(self, query: str) -> list[Any]:
         if not self.path.exists():
@@ -218,7 +230,9 @@ class DuckdbTarget(Target):
             return connection.execute(query, [self.shape.view]).fetchall()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _transaction(self, *, make: bool = False) -> Iterator[Connection]:
+        if not make and not self.path.exists():
+            raise self._absent()
         connection = self._open()
         try:
             connection.begin()

@@ -34,6 +34,9 @@ SHOW = f"UPDATE {VIEWS} SET current = (version = ?) WHERE view = ?"
 PLACED = f"UPDATE {VIEWS} SET place = ? WHERE view = ? AND version = ?"
 FORGET = f"DELETE FROM {VIEWS} WHERE view = ? AND version = ?"
 
+UNIQUE = """SELECT constraint_column_names FROM duckdb_constraints() WHERE table_name = ?
+    AND schema_name = current_schema() AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')"""
+
 Columns = list[tuple[str, str]]
 
 
@@ -66,6 +69,14 @@ def columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> Columns:
         "ORDER BY column_index",
         [table],
     ).fetchall()
+
+
+def may_adopt(connection: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> bool:
+    """Whether a table that somebody has made can be a view's: empty, and unique by the key."""
+    if connection.execute(f"SELECT 1 FROM {quoted(table)} LIMIT 1").fetchall():
+        return False
+    unique = connection.execute(UNIQUE, [table]).fetchall()
+    return not key or list(key) in [list(columns) for (columns,) in unique]
 
 
 def create(table: str, columns: Columns, key: Sequence[str]) -> str:

@@ -1,13 +1,15 @@
 """The folders of a view's versions, and which of them readers see: for stores that are folders.
 
-    PATH/v1, PATH/v2     one store each
-    PATH/current         a symbolic link to one of them, replaced in one step
+    PATH/headwater_views     whose folder this is: {"view": NAME}
+    PATH/v1, PATH/v2         one store each
+    PATH/current             a symbolic link to one of them, replaced in one step
 
 Called by the targets for Delta Lake and for search. Readers open PATH/current.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +19,7 @@ from pathlib import Path
 from headwater.views.target import Misfit, Shape
 
 CURRENT = "current"
+OWNER = "headwater_views"
 _VERSION = re.compile(r"v([1-9]\d*)")
 
 
@@ -36,6 +39,22 @@ class VersionFolders:
     def staging(self) -> Path:
         """Beside the versions, and on the same disk."""
         return self.path / "staging"
+
+    def own(self) -> None:
+        """Make the folder this view's; `Misfit` where it is another's."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        note = self.path / OWNER
+        if not note.exists():
+            if any(self.path.iterdir()):
+                raise Misfit(f"{self.path} has files that are not a view's")
+            note.write_text(json.dumps({"view": self._view}) + "\n", encoding="utf-8")
+            sync(note)
+        owner = json.loads(note.read_text(encoding="utf-8"))["view"]
+        if owner != self._view:
+            raise Misfit(
+                f"{self.path} holds the view {owner!r}, not {self._view!r}",
+                hint="a view has a folder of its own",
+            )
 
     def versions(self) -> list[int]:
         if not self.path.is_dir():

@@ -118,6 +118,13 @@ class StagedFiles:
                 writer.write_batch(each)
         return str(path)
 
+    def rewrite(self, part: Part, rows: pa.Table) -> None:
+        """Put other rows in a part's place, all at once."""
+        fresh = Path(f"{part.place}.fresh")
+        with pa.OSFile(str(fresh), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        fresh.rename(part.place)
+
     def read(self, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
         """The rows of these parts, from memory maps."""
         for part in parts:

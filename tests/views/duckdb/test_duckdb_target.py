@@ -1,0 +1,126 @@
+"""Views in DuckDB: what every target must do, and what only this one does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, rows_of, shape
+from headwater.views import duckdb as target_module
+from headwater.views.registry import target_for
+from headwater.views.target import Kind, Misfit, RowsRefused, Unavailable
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "shop.duckdb"
+
+
+@pytest.fixture
+def make(path: Path) -> Make:
+    return lambda given: target_for(f"duckdb:{path}", given)
+
+
+class TestConformance(Conformance):
+    @pytest.fixture
+    def make(self, path: Path) -> Make:
+        return lambda given: target_for(f"duckdb:{path}", given)
+
+
+def test_readers_see_plain_columns_under_the_views_name(make: Make, path: Path):
+    Writer(make(shape(options={"table": "people"}))).write(0, [ADA, CAT])
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("FROM people ORDER BY id").fetchall() == [ADA, CAT]
+
+
+def test_nothing_is_left_in_the_staging_folder(make: Make, path: Path):
+    writer = Writer(make(shape()))
+    writer.stage(0, 0, [ADA])
+    writer.write(0, [ADA], [BOB])
+    writer.write(1, [CAT])
+    assert list(path.parent.rglob("*.arrow")) == []
+
+
+def test_a_file_that_another_process_has_open_is_waited_for_then_unavailable(
+    make: Make, path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    writer = Writer(make(shape()))
+    monkeypatch.setattr(target_module, "PATIENCE_S", 0.1)
+    program = (
+        "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with other:
+        assert other.stdout is not None and other.stdin is not None
+        assert other.stdout.readline() == b"open\n"
+        part = writer.stage(0, 0, [ADA])  # staging needs no lock
+        with pytest.raises(Unavailable, match="cannot be opened"):
+            writer.commit(0, [part])
+        other.stdin.write(b"\n")
+    writer.commit(0, [part])
+    assert rows_of(writer.target) == [ADA]
+
+
+def test_rows_that_break_a_rule_are_taken_out_and_the_rest_goes_on(make: Make, path: Path):
+    path.parent.mkdir()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE customers (id BIGINT PRIMARY KEY, name VARCHAR CHECK (length(name) < 4),"
+            " total DOUBLE NOT NULL)"
+        )
+    writer = Writer(make(shape()))
+    staged = [writer.stage(0, 0, [ADA, (4, "Alexander", 1.0), BOB]), writer.stage(0, 1, [CAT])]
+    with pytest.raises(RowsRefused) as raised:
+        writer.commit(0, staged)
+    assert [(each.part, each.number, each.row) for each in raised.value.refusals] == [
+        (0, 1, '{"id":4,"name":"Alexander","total":1.0}'),
+        (1, 0, '{"id":3,"name":null,"total":null}'),
+    ]
+    assert "CHECK" in raised.value.refusals[0].reason
+    assert raised.value.refusals[1].reason == "total may not be null"
+    assert (rows_of(writer.target), writer.target.applied()) == ([], None)
+    writer.commit(0, staged)
+    assert rows_of(writer.target) == [ADA, BOB]
+
+
+def test_a_table_of_somebody_else_is_left_alone(make: Make, path: Path):
+    path.parent.mkdir()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE customers (id BIGINT, name VARCHAR, total DOUBLE)")
+    with pytest.raises(Misfit, match="lacks the key"):
+        make(shape()).create()
+    assert make(shape()).versions() == {}
+
+
+def test_a_part_that_is_gone_makes_the_batch_come_again(make: Make):
+    writer = Writer(make(shape()))
+    part = writer.stage(0, 0, [ADA])
+    Path(part.place).unlink()
+    with pytest.raises(Unavailable):
+        writer.commit(0, [part])
+    writer.write(0, [ADA])
+    assert rows_of(writer.target) == [ADA]
+
+
+def test_histories_can_be_asked_as_of_a_time(make: Make, path: Path):
+    import datetime as dt
+
+    def day(number: int) -> dt.datetime:
+        return dt.datetime(2026, 1, number, tzinfo=dt.UTC)
+
+    writer = Writer(make(shape(Kind.HISTORY)))
+    writer.write(0, [(1, "Ada", 1.0, False, day(1)), (1, "Eve", 2.0, False, day(3))])
+    with duckdb.connect(str(path)) as connection:
+        asked = (
+            "SELECT name FROM customers WHERE valid_from <= $1 AND coalesce(valid_to > $1, true)"
+        )
+        assert connection.execute(asked, [day(2)]).fetchall() == [("Ada",)]
+        assert connection.execute("SELECT name FROM customers WHERE current").fetchall() == [
+            ("Eve",)
+        ]
