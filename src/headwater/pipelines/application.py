@@ -66,7 +66,7 @@ def run(order: Order, say: Callable[[str], None]) -> int:
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
         lock = hold(spark, Path(checkpoints.root)) if checkpoints.is_local else None
         around = Surroundings(
-            build=lambda view: build(view, _context(order, spark, view)),
+            build=lambda view: build(view, _context(order, spark, view, checkpoints)),
             tune=lambda built: tune(spark, built, checkpoints),
             checkpoints=checkpoints,
             log=log,
@@ -143,8 +143,9 @@ def _session(order: Order, connector: Connector) -> SparkSession:
     )
 
 
-def _context(order: Order, spark: SparkSession, view: View) -> Context:
-    return Context(spark, order.bootstrap, order.client, view.speed, view)
+def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpoints) -> Context:
+    place = checkpoints.of(view.checkpoint)
+    return Context(spark, order.bootstrap, order.client, view.speed, view, checkpoint=place)
 
 
 def _carry_functions(paths: Iterable[Path]) -> None:

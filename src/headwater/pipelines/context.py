@@ -36,6 +36,8 @@ class Context:
     tables: list[str] = field(default_factory=list)
     dead_letters: bool = False
     """Whether what does not fit goes to the view's dead-letter topic."""
+    checkpoint: str | None = None
+    """The folder of the query's checkpoint, where somebody keeps it running."""
     pinned: Position | None = None
     """Where given, inputs are batches that end there: what a view at that position must be."""
 

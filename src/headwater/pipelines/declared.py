@@ -17,6 +17,9 @@ Mode = Literal["append", "update", "complete"]
 MODES = ("append", "update", "complete")
 MICRO_BATCH, REAL_TIME = "micro-batch", "real-time"
 SPEEDS = (MICRO_BATCH, REAL_TIME)
+KINDS = ("append", "upsert", "history")
+DEAD_LETTER, FAIL = "dead-letter", "fail"
+ON_REFUSED = (DEAD_LETTER, FAIL)
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,29 @@ class View:
     options: dict[str, str] = field(default_factory=dict)
     place: str = ""
     """FILE:LINE of the function, for people."""
+    kind: str = ""
+    """How a target keeps rows, one of KINDS; empty: upsert where there is a key, append elsewhere."""
+    on_refused: str = DEAD_LETTER
+    """What becomes of a row that the target refuses."""
+    effect: Callable[..., Any] | None = None
+    """A Python function as target; `to` then only names it."""
+    version: int = 1
+    """Of the view in its target: a rebuild makes another beside it."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the query: of its checkpoint, and in Spark."""
+        return self.name if self.version == 1 else f"{self.name}@{self.version}"
 
     @property
     def group(self) -> str:
         """The consumer group under which lag tools see this query."""
-        return f"headwater-{self.name}"
+        return f"headwater-{self.checkpoint}"
 
     @property
     def dead_letters(self) -> str:
-        """The topic for records that do not fit a schema, named as a share group's would be."""
-        return f"dlq.{self.group}"
+        """The topic for what does not fit a schema, or is refused; named as a share group's would be."""
+        return f"dlq.headwater-{self.name}"
 
 
 class Declarations:

@@ -55,6 +55,18 @@ def misfit(text: str) -> str | None:
     return None
 
 
+# What a store says that no second try mends: another writer took over, its rows are not the view's.
+_STOPPED = re.compile(
+    r"^headwater\.views\.(?:target\.(?:Fenced|Misfit)|applying\.RowRefused): (.+)$", re.M
+)
+
+
+def told_to_stop(text: str) -> str | None:
+    """Why a store wants no further batch, in the text of a query's failure."""
+    found = _STOPPED.findall(text)
+    return found[-1] if found else None
+
+
 def brief(error: BaseException | str) -> str:
     """An error as one line: the last line of a Python traceback, or Spark's own first sentence."""
     if isinstance(error, HeadwaterError):

@@ -20,7 +20,7 @@ from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.building import Built
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import REAL_TIME, View
-from headwater.pipelines.errors import NotRealTime, PipelineError, brief, misfit
+from headwater.pipelines.errors import NotRealTime, PipelineError, brief, misfit, told_to_stop
 from headwater.pipelines.log import Log
 from headwater.pipelines.targets import refuse_leftovers
 from headwater.pipelines.telling import Telling
@@ -134,15 +134,16 @@ class Query:
 
     def _admit(self, built: Built) -> None:
         checkpoints = self._around.checkpoints
-        if checkpoints.is_new(self.view.name):
+        if checkpoints.is_new(self.view.checkpoint):
             refuse_leftovers(self.view)
-        checkpoints.admit(self.view.name, built.shape)
+        checkpoints.admit(self.view.checkpoint, built.shape)
         if built.dead_letters is not None:
             self._telling.count_letters_of(built.dead_letters)
 
     def _configured(self, built: Built) -> Any:
-        writer = built.writer.queryName(self.view.name).outputMode(built.mode)
-        writer = writer.option("checkpointLocation", self._around.checkpoints.of(self.view.name))
+        name = self.view.checkpoint
+        writer = built.writer.queryName(name).outputMode(built.mode)
+        writer = writer.option("checkpointLocation", self._around.checkpoints.of(name))
         writer = writer.options(**self.view.options)
         if self.view.speed == REAL_TIME:
             return writer.outputMode("update").trigger(realTime=REAL_TIME_BATCH)
@@ -189,7 +190,9 @@ class Query:
     def _mistake(self, text: str) -> PipelineError | None:
         """What a failure says of the query itself, where trying again would not help."""
         if (difference := misfit(text)) is not None:
-            return self._around.checkpoints.misfit(self.view.name, difference)
+            return self._around.checkpoints.misfit(self.view.checkpoint, difference)
+        if (stopped := told_to_stop(text)) is not None:
+            return PipelineError(f"the view {self.view.name!r} ({self.view.place}): {stopped}")
         if (mark := "[STREAMING_REAL_TIME_MODE") in text:
             return self._not_possible(brief(text[text.index(mark) :]))
         return None

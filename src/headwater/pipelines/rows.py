@@ -28,7 +28,7 @@ def as_records(frame: DataFrame, view: View, *, updates: bool) -> DataFrame:
     columns = set(frame.columns)
     if "value" in columns and columns <= _KAFKA and not view.key:
         return frame
-    _check_key(view, frame, needed=updates or DELETED in columns)
+    check_key(view, frame, needed=updates or DELETED in columns)
     shown = [F.col(f"`{name}`") for name in frame.columns if name not in MARKS]
     value = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
     if DELETED in columns:
@@ -45,7 +45,8 @@ def _key(view: View) -> Column:
     return names[0].cast("string") if len(names) == 1 else F.to_json(F.struct(*names))
 
 
-def _check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
+def check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
+    """PipelineError unless the key's columns are there; `needed`: rows come again."""
     missing = [name for name in view.key if name not in frame.columns]
     if missing:
         raise PipelineError(

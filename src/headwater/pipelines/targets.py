@@ -8,35 +8,25 @@ DataStreamWriter, with format and options set; the runner adds name, mode, trigg
     parquet:PATH    files that Spark writes, exactly once
     memory:         a table in the driver with the view's name, for trying
     console:        the terminal, for trying
+
+Every other scheme is a store of `headwater.views` (sqlite:, postgresql://, …), which `stores` writes to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.pipelines.context import Context
+from headwater.pipelines import stores
 from headwater.pipelines.declared import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.result import Result as Result
 from headwater.pipelines.rows import as_records
+from headwater.views import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a target is handed."""
-
-    frame: DataFrame
-    view: View
-    rest: str
-    """Of the view's `to`, after the colon."""
-    context: Context
-    updates: bool
-    """Whether a row may come again with other values, so that a key is needed."""
 
 
 Target = Callable[[Result], Any]
@@ -52,8 +42,10 @@ def target_of(view: View) -> tuple[Target, str]:
     """The target that a view names, and the rest of its name."""
     scheme, colon, rest = view.to.partition(":")
     target = _TARGETS.get(scheme)
+    if target is None and (view.effect is not None or registry.is_target(view.to)):
+        return stores.writer_of, rest
     if target is None or not colon:
-        known = ", ".join(f"{name}:" for name in _TARGETS)
+        known = ", ".join(f"{name}:" for name in (*_TARGETS, *registry.schemes()))
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) goes to {view.to!r}, which names no target",
             hint=f"there are {known}, as in to='topic:{view.name}'",

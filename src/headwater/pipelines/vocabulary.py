@@ -19,7 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.pipelines.context import current
-from headwater.pipelines.declared import DECLARED, MICRO_BATCH, MODES, SPEEDS, Mode, View
+from headwater.pipelines.declared import (
+    DEAD_LETTER,
+    DECLARED,
+    KINDS,
+    MICRO_BATCH,
+    MODES,
+    ON_REFUSED,
+    SPEEDS,
+    Mode,
+    View,
+)
 from headwater.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -83,7 +93,9 @@ def view(
     name: str,
     *,
     key: str | Sequence[str] = (),
-    to: str | None = None,
+    to: str | Callable[..., Any] | None = None,
+    kind: str | None = None,
+    on_refused: str = DEAD_LETTER,
     mode: Mode | None = None,
     every: str | None = None,
     speed: str = MICRO_BATCH,
@@ -92,19 +104,34 @@ def view(
     """Say where the result of a function lives; the function takes nothing and returns a DataFrame.
 
     `name` also names the checkpoint and the consumer group (`headwater-NAME`). `key`: the columns
-    that make a row one row. `to`: SCHEME:REST; without it, the topic of the view's name. `mode` is
-    Spark's output mode, `every` the time between two micro-batches, `speed` may be `real-time`.
+    that make a row one row. `to`: SCHEME:REST, or a function that gets each batch; without it, the topic
+    of the view's name. `kind` is how a database or store keeps the rows: `upsert` (one row per key),
+    `append`, or `history` (every version of a row with its times). `on_refused`: a row that the store
+    does not take goes to the view's dead letters, or stops the query (`fail`). `mode` is Spark's output
+    mode, `every` the time between two micro-batches, `speed` may be `real-time`.
     """
-    complaint = _complaint(name, mode, speed)
+    complaint = _complaint(name, mode, speed) or _complaint_about_rows(name, kind, on_refused)
 
     def declare(function: Function) -> Function:
         place = _place(function)
         if complaint is not None:
             raise PipelineError(f"{place}: {complaint}")
         keys = (key,) if isinstance(key, str) else tuple(key)
-        target = f"topic:{name}" if to is None else to
-        more = {str(name): str(value) for name, value in (options or {}).items()}
-        DECLARED.add(View(name, function, target, keys, mode, every, speed, more, place))
+        declared = View(
+            name,
+            function,
+            to=f"topic:{name}" if to is None else _named(to),
+            key=keys,
+            mode=mode,
+            every=every,
+            speed=speed,
+            options={str(name): str(value) for name, value in (options or {}).items()},
+            place=place,
+            kind=kind or "",
+            on_refused=on_refused,
+            effect=to if callable(to) else None,
+        )
+        DECLARED.add(declared)
         return function
 
     return declare
@@ -121,6 +148,19 @@ def _complaint(name: str, mode: str | None, speed: str) -> str | None:
     if speed not in SPEEDS:
         return f"the view {name!r} asks for speed {speed!r}; there are {', '.join(SPEEDS)}"
     return None
+
+
+def _complaint_about_rows(name: str, kind: str | None, on_refused: str) -> str | None:
+    if kind is not None and kind not in KINDS:
+        return f"the view {name!r} asks for kind {kind!r}; there are {', '.join(KINDS)}"
+    if on_refused not in ON_REFUSED:
+        said = ", ".join(ON_REFUSED)
+        return f"the view {name!r} has on_refused={on_refused!r}; there are {said}"
+    return None
+
+
+def _named(to: str | Callable[..., Any]) -> str:
+    return to if isinstance(to, str) else f"function:{getattr(to, '__qualname__', repr(to))}"
 
 
 def _place(function: Callable[[], Any]) -> str:

@@ -36,7 +36,9 @@ class Desk:
         self.checkpoints = Checkpoints(str(folder / "checkpoints"), spark)
 
     def build(self, view: View) -> Built:
-        return build(view, Context(self.spark, self.bootstrap, {}, view.speed, view))
+        place = self.checkpoints.of(view.checkpoint)
+        context = Context(self.spark, self.bootstrap, {}, view.speed, view, checkpoint=place)
+        return build(view, context)
 
     def begin(self, *views: View, once: bool = False) -> list[Query]:
         around = Surroundings(

@@ -1,0 +1,122 @@
+"""Views that live in a store (`headwater.views`): from a built query to the writer that Spark starts.
+
+Called through `targets`, and by the commands that open a view. The store decides how rows are kept;
+what is decided here: which columns they have, of which kind the view is, and what a mistake is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import HeadwaterError
+from headwater.pipelines.declared import FAIL, REAL_TIME, View
+from headwater.pipelines.errors import NotRealTime, PipelineError
+from headwater.pipelines.result import Result
+from headwater.pipelines.rows import check_key
+from headwater.pipelines.tables import DELETED, MARKS
+from headwater.views import registry
+from headwater.views.target import VALIDITY, Kind, Shape, Target, Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headwater.views.applying import Applying
+
+
+def writer_of(result: Result) -> Any:
+    """Spark's DataStreamWriter for a view in a store."""
+    if result.context.speed == REAL_TIME:
+        raise NotRealTime(
+            f"the view {result.view.name!r} ({result.view.place}) goes to {result.view.to}, which "
+            "takes micro-batches",
+            hint="leave out speed=, or let it go to a topic",
+        )
+    applying = applying_of(result)
+    return result.frame.writeStream.foreachBatch(applying)
+
+
+def applying_of(result: Result) -> Applying:
+    """What brings each batch of a view into its store."""
+    from headwater.views.applying import Applying
+    from headwater.views.deadletters import Letters
+
+    view, context = result.view, result.context
+    if context.checkpoint is None:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) goes to {view.to}, and nobody says where its "
+            "checkpoint is",
+            hint="run it with headwater run",
+        )
+    check_key(view, result.frame, needed=result.updates or DELETED in result.frame.columns)
+    target = store_of(view, shape_of(view, result.frame))
+    _prepare(view, target)
+    letters = None
+    if view.on_refused != FAIL:
+        letters = Letters(view.name, view.dead_letters, context.kafka_options())
+        context.dead_letters = True  # so that they are counted
+    return Applying(target, context.checkpoint, letters)
+
+
+def store_of(view: View, shape: Shape) -> Target:
+    """The target of a view; nothing is opened yet. PipelineError if there cannot be one."""
+    try:
+        return registry.target_for(view.to, shape)
+    except HeadwaterError as error:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
+        ) from error
+
+
+def shape_of(view: View, frame: DataFrame) -> Shape:
+    """What the store needs to know of the view; marks such as `_offset` are no part of its rows."""
+    kind = kind_of(view)
+    shape = Shape(view.name, _arrow(view, frame.schema), view.key, kind, view.version, view.options)
+    taken = [name for name in VALIDITY if kind is Kind.HISTORY and name in shape.schema.names]
+    if taken:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is a history and has a column {taken[0]}, which "
+            "the history adds itself",
+            hint="give the column another name",
+        )
+    from headwater.views.ordering import lacks_time
+
+    if (missing := lacks_time(frame.columns, shape)) is not None:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is a history, and has no column {missing} to say "
+            "since when a row is so",
+            hint=f"keep {missing} in the result, or name another: options={{'valid_from': COLUMN}}",
+        )
+    return shape
+
+
+def kind_of(view: View) -> Kind:
+    return Kind(view.kind) if view.kind else Kind.UPSERT if view.key else Kind.APPEND
+
+
+def _arrow(view: View, schema: StructType) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType as Struct
+
+    shown = Struct([field for field in schema.fields if field.name not in MARKS])
+    if not shown.fields:
+        raise PipelineError(f"the view {view.name!r} ({view.place}) has no column of its own")
+    try:
+        return to_arrow_schema(shown, timezone="UTC")
+    except Exception as error:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) has a column that {view.to} cannot keep: {error}",
+            hint="cast it, or write it as text with to_json",
+        ) from error
+
+
+def _prepare(view: View, target: Target) -> None:
+    """Make the place now, so that a misfit shows before any query runs; a store that is away may."""
+    try:
+        target.create()
+    except Unavailable:
+        pass  # the first batch waits for it
+    except HeadwaterError as error:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
+        ) from error

@@ -1,0 +1,152 @@
+"""A micro-batch into its target: arranged, staged by the tasks, committed once with its position.
+
+The foreachBatch of every view that lives in a target; runs on the driver.
+
+    arrange   the last change of each key, all rows of a key in one task    (ordering)
+    stage     each task puts its part aside                                 (Target.stage)
+    letters   rows that the target refused go to the dead-letter topic      (deadletters)
+    commit    the parts and the position become visible together            (Target.commit)
+
+A batch must follow the one that the target has applied last, or be that one again, with the same
+position; then nothing is done. Anything else means that checkpoint and store are not of one life (a
+backup put back, a folder removed), and is refused before rows are lost or doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.errors import HeadwaterError
+from headwater.views import offset_log, ordering
+from headwater.views.deadletters import Letters, Origin, Refused
+from headwater.views.holding import wait_while_held
+from headwater.views.position import Position
+from headwater.views.staging import Staged, find_origins, identity, stage_part
+from headwater.views.target import Applied, Misfit, Part, Refusal, RowsRefused, Target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+REFUSED_MAX = 10_000
+"""Of one batch. More are no bad rows but a view that does not fit its target."""
+
+
+class RowRefused(HeadwaterError):
+    """The target does not take a row, and the view is to stop at the first."""
+
+
+class Applying:
+    """One version of a view, kept in step with the log by one run of its query."""
+
+    def __init__(self, target: Target, checkpoint: str, letters: Letters | None = None) -> None:
+        """Without `letters` the first refused row stops the query."""
+        self.target = target
+        self.checkpoint = checkpoint
+        self._letters = letters
+        self._epoch = -1
+        self._applied: Applied | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """What Spark calls for each batch."""
+        self.apply(frame, batch, self.position_of(frame, batch))
+
+    def position_of(self, frame: DataFrame, batch: int) -> Position:
+        return offset_log.position_of(self.checkpoint, batch, frame.sparkSession)
+
+    def begin(self) -> Applied | None:
+        """Make the place and become its writer, once; how far the view is."""
+        if self._epoch < 0:
+            self.target.create()
+            self._epoch = self.target.claim()
+            self._applied = self.target.applied()
+        return self._applied
+
+    def is_due(self, batch: int, position: Position) -> bool:
+        """False for a batch that came again; Misfit for one that cannot be the next."""
+        known = self.begin()
+        if batch == (0 if known is None else known.batch + 1):
+            return True
+        if known is not None and batch == known.batch and position == known.position:
+            return False
+        where = "nothing" if known is None else f"batch {known.batch} at {known.position}"
+        raise Misfit(
+            f"the checkpoint of the view {self.target.shape.view!r} goes on with batch {batch} to "
+            f"{position}, and {self.target.address} has {where}: they are not of one life; put back "
+            f"what is missing, or build the view anew with headwater rebuild"
+        )
+
+    def apply(self, frame: DataFrame, batch: int, position: Position) -> None:
+        """Bring the rows of a batch into the target, unless they are there."""
+        if not self.is_due(batch, position):
+            # Where the query has state, Spark's part of this batch must be written all the same.
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        applied = Applied(batch, self._epoch, position)
+        staged = self._stage(frame, batch)
+        self._refuse(frame, [each for part in staged for each in part.part.refused], applied, 0)
+        parts = [each.part for each in staged if each.part.rows]
+        self._commit(frame, applied, parts)
+        self._applied = applied
+
+    def _stage(self, frame: DataFrame, batch: int) -> list[Staged]:
+        target = self.target
+
+        def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from stage_part(target, batch, rows)
+
+        rows = ordering.arranged(frame, target.shape)
+        found = rows.mapInArrow(task, "part STRING").collect()
+        return [Staged.from_json(text) for (text,) in found]
+
+    def _commit(self, frame: DataFrame, applied: Applied, parts: Sequence[Part]) -> None:
+        turn = 0
+        while True:
+            if "://" not in self.checkpoint:
+                wait_while_held(Path(self.checkpoint))
+            try:
+                self.target.commit(applied, parts)
+                return
+            except RowsRefused as error:
+                turn += 1
+                self._refuse(frame, error.refusals, applied, turn)
+
+    # ---- refused rows -----------------------------------------------------------------------------
+
+    def _refuse(
+        self, frame: DataFrame, refusals: Sequence[Refusal], applied: Applied, turn: int
+    ) -> None:
+        if not refusals:
+            return
+        view, first = self.target.shape.view, refusals[0]
+        if self._letters is None:
+            raise RowRefused(
+                f"{self.target.address} refuses a row of the view {view!r}: {first.reason}; "
+                f"{first.row}"
+            )
+        if len(refusals) > REFUSED_MAX:
+            raise RowRefused(
+                f"{self.target.address} refuses {len(refusals)} rows of one batch of the view "
+                f"{view!r}, the first because: {first.reason}; {first.row}"
+            )
+        origins = self._origins(frame, refusals)
+        shape = self.target.shape
+        known = [Refused(each, origins.get(identity(shape, each.row))) for each in refusals]
+        self._letters.put(frame.sparkSession, known, applied, turn)
+
+    def _origins(self, frame: DataFrame, refusals: Iterable[Refusal]) -> dict[str, Origin]:
+        """Which records the rows came from: looked for in the batch once more, as this is rare."""
+        if not ordering.has_record(frame):
+            return {}
+        shape = self.target.shape
+        wanted = frozenset(identity(shape, each.row) for each in refusals)
+
+        def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from find_origins(shape, wanted, rows)
+
+        names = [ordering.quoted(name) for name in (*shape.schema.names, *ordering.RECORD)]
+        columns = "row STRING, topic STRING, partition INT, offset LONG"
+        found = frame.select(*names).mapInArrow(task, columns).collect()
+        return {row: Origin(*origin) for row, *origin in found}

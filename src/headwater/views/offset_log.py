@@ -1,0 +1,70 @@
+"""How far a micro-batch goes, from the query's checkpoint: Spark writes that before the batch runs.
+
+Read by the driver once per batch. The file `offsets/BATCH` of a checkpoint has a line with its version, one
+with settings, and one for each source with the offsets where the batch ends:
+
+    v1
+    {"batchWatermarkMs":0,…}
+    {"orders":{"0":17,"1":4},"#":{…}}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import HeadwaterError
+from headwater.views.position import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class NoOffsets(HeadwaterError):
+    """A checkpoint that does not say how far a batch goes."""
+
+
+def position_of(checkpoint: str, batch: int, spark: SparkSession | None = None) -> Position:
+    """Up to where the sources of a batch are read. `spark` reads it where that is no local file."""
+    path = f"{checkpoint}/offsets/{batch}"
+    try:
+        return parse(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        if spark is None or "://" not in checkpoint:
+            raise NoOffsets(f"{path} cannot be read: {error}") from error
+    return parse("\n".join(row[0] for row in spark.read.text(path).collect()))
+
+
+def parse(text: str) -> Position:
+    """Of a topic that is read twice, the earlier offset: all before it has been seen by both."""
+    lines = text.splitlines()
+    if len(lines) < 2 or lines[0] != "v1":
+        raise NoOffsets(
+            f"an offset log that begins with {lines[:1]} is not of a version known here"
+        )
+    found: dict[str, dict[int, int]] = {}
+    for line in lines[2:]:
+        for topic, partitions in _source(line).items():
+            places = found.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                place = int(partition)
+                places[place] = min(offset, places.get(place, offset))
+    return Position(found)
+
+
+def _source(line: str) -> dict[str, dict[str, int]]:
+    """Kafka's form; nothing for a source of another kind. Notes under "#" are not partitions."""
+    try:
+        said: Any = json.loads(line)
+    except ValueError:
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    return {
+        topic: partitions
+        for topic, partitions in said.items()
+        if isinstance(partitions, dict)
+        and partitions
+        and all(p.isdigit() and isinstance(o, int) for p, o in partitions.items())
+    }
