@@ -223,8 +223,12 @@ def test_an_index_that_is_wrong_costs_nothing_but_time(content: bytes) -> None:
         assert [read(again, n, 1)[0].value for n in range(40)] == values
 
 
+@pytest.mark.parametrize("known", [None, 5, 40])
 @pytest.mark.parametrize("entry", [(0, 0), (7, 0), (7, 100), (3, 222), (30, 1)])
-def test_an_index_that_was_torn_lets_nothing_be_cut(entry: tuple[int, int]) -> None:
+def test_an_index_that_was_torn_lets_nothing_be_cut(
+    entry: tuple[int, int], known: int | None
+) -> None:
+    pack = checkpoints.pack_durable_offset
     disk = new_disk()
     log = new_log(disk, index_interval_bytes=1)
     values = [b"%04d" % n * 20 for n in range(40)]
@@ -232,7 +236,8 @@ def test_an_index_that_was_torn_lets_nothing_be_cut(entry: tuple[int, int]) -> N
         append(log, value)
     disk = disk.kill()
     disk.write(INDEX, struct.pack(">ii", *entry))
-    disk.write(FOLDER / "durable-offset", b"")
+    disk.write(INDEX.with_suffix(".timeindex"), b"")  # without one, both would be made again
+    disk.write(FOLDER / "durable-offset", b"" if known is None else pack(known))
     again, report = opened(disk, log.config)
     assert report.cut_bytes == 0
     assert [read(again, n, 1)[0].value for n in range(40)] == values

@@ -32,7 +32,7 @@ class OffsetIndex:
     @classmethod
     def load(cls, base_offset: int, data: bytes, file_size: int) -> OffsetIndex:
         """From a file; entries after the first implausible one are dropped."""
-        last_offset, last_position, good = -1, -1, 0
+        last_offset, last_position, good = -1, 0, 0  # the first batch of a segment is never indexed
         whole = data[: len(data) - len(data) % cls.entry_bytes]
         for offset, position in _OFFSET_ENTRY.iter_unpack(whole):
             if offset <= last_offset or position <= last_position or position >= file_size:

@@ -184,6 +184,8 @@ class _Recovery:
             # Indexes are saved every so often: walk back so far that what the last save may have
             # lost is found again.
             offset, position = segment.index.floor_position(max(position - 2 * SAVE_INDEX_BYTES, 0))
+            if position and not _is_at(segment, position, offset):
+                offset, position = segment.base_offset, 0  # a torn index: the batches know better
             segment.index.truncate(position + 1)
             segment.times.truncate(offset + 1 if position else offset)
             segment.saved_index_bytes = segment.saved_times_bytes = -1
@@ -255,6 +257,15 @@ class _Recovery:
         self._report.cut_bytes += end - position
         segment.truncate(position, segment.next_offset)
         return None
+
+
+def _is_at(segment: Segment, position: int, last_offset: int) -> bool:
+    """Whether the batch with this last offset begins there, as an index says."""
+    try:
+        header = batches.read_header(segment.file.read(position, batches.HEADER_BYTES))
+    except RecordError:
+        return False
+    return header.last_offset == last_offset
 
 
 def _is_compacted(
