@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 COMPAT = "tests/compat/"
 TOGETHER = ("tests/security/", "tests/broker/settings/")
-TOGETHER_BELOW = ("tests/spark/", "tests/capture/")
+TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/")
 """Here it is each folder below that shares a Spark session or a database."""
 SNIPPETS = "tests/docs/test_snippets.py"
 """Every page starts all that it needs: each for itself, but those with Spark one after the other.
 Spark gives its Python processes ten seconds to start, which two of it on two cores can exceed."""
-_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines)")
+_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines|views)")
 LONGEST_FIRST = (
     "tests/docs/test_snippets.py with Spark",
     "tests/compat/ on kafka",
     "tests/compat/ on headwater",
     "tests/spark/",
+    "tests/views/",
     "tests/capture/",
     "tests/security/",
     "tests/crash/test_transactions.py",
