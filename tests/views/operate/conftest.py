@@ -8,19 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import headwater.testing
 from headwater.spark.connect import Cluster
 from headwater.views.position import Position
 from headwater.views.sqlite import SqliteTarget
 from headwater.views.target import DELETED, Applied, Shape
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("total", pa.float64())])
-
-
-@pytest.fixture(scope="package")
-def bootstrap() -> Iterator[str]:
-    with headwater.testing.broker() as broker:
-        yield broker.bootstrap
 
 
 @pytest.fixture

@@ -1,0 +1,205 @@
+"""A view compared with the log at one position, and mended where it differs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.pipelines.context import Context
+from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.query import State
+from headwater.pipelines.verifying import Checking, verify
+from headwater.views.holding import FILE, held, wait_while_held
+from headwater.views.mending import Mending, NotMendable, mend
+from headwater.views.position import Position
+from headwater.views.verifying import Difference, differences_of
+from tests.spark.run.desk import Desk
+from tests.views.operate.conftest import Moved
+
+
+def execute(path: Path, statement: str) -> list[Any]:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def finish(desk: Desk, *views: View) -> None:
+    for query in desk.begin(*views, once=True):
+        desk.step_until(lambda query=query: query.state is not State.WAITING, "a start")
+        desk.step_until(lambda query=query: query.state is State.FINISHED, "the end")
+
+
+def checking(desk: Desk, view: View) -> Checking:
+    return Checking(
+        view=view,
+        spark=desk.spark,
+        context=lambda at: Context(desk.spark, desk.bootstrap, {}, view=view, pinned=at),
+        checkpoint=Path(desk.checkpoints.of(view.checkpoint)),
+        say=desk.said.append,
+    )
+
+
+def change(key: int, **row: Any) -> tuple[str, str]:
+    return json.dumps({"id": key}), json.dumps({"op": "u", "after": {"id": key, **row}})
+
+
+def deletion(key: int) -> tuple[str, str]:
+    said = {"op": "d", "before": {"id": key, "total": 0, "note": ""}, "after": None}
+    return json.dumps({"id": key}), json.dumps(said)
+
+
+def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_mended(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    shop, changes, events = tmp_path / "shop.db", new_name(), new_name()
+    for topic in (changes, events):
+        desk.log.ensure_topic(topic, {}, partitions=2)
+
+    @hw.view("checked", key="id", to=f"sqlite:{shop}")
+    def checked():
+        table = hw.table(changes, schema="id BIGINT, total DOUBLE, note STRING", key="id")
+        return table.select("id", "total", "note", "_deleted")
+
+    @hw.view("clicks", to=f"sqlite:{shop}")
+    def clicks():
+        return hw.stream(events, schema="who STRING, at TIMESTAMP")
+
+    keyed, plain = DECLARED.views()[-2:]
+    desk.send(changes, [change(n, total=n / 2, note="first") for n in range(3000)])
+    desk.send(changes, [change(n, total=n / 4, note=None) for n in range(0, 3000, 3)])
+    desk.send(changes, [deletion(n) for n in range(0, 3000, 100)])
+    desk.send(events, [(None, '{"who": "Ada", "at": "2026-01-01T10:00:00Z"}')] * 3)
+    finish(desk, keyed, plain)
+
+    right = verify(checking(desk, keyed))
+    assert (right.rows, right.found, right.differing) == (2970, 2970, 0)
+    assert right.is_right
+    assert verify(checking(desk, plain)).is_right
+
+    before = execute(shop, "SELECT * FROM checked ORDER BY id")
+    execute(shop, "DELETE FROM checked WHERE id = 11")
+    execute(shop, "INSERT INTO checked VALUES (100, 1.0, 'deleted long ago')")
+    execute(shop, "UPDATE checked SET note = 'planted' WHERE id = 1234")
+    execute(shop, "UPDATE checked SET note = NULL WHERE id = 2999")
+    execute(shop, "INSERT INTO clicks SELECT * FROM clicks LIMIT 1")
+
+    found = verify(checking(desk, keyed))
+    assert dict(found.counts) == {"missing": 1, "extra": 1, "different": 2}
+    assert not found.is_right
+    named = {each.key["id"]: each for each in found.differences}
+    assert named[11].kind == "missing"
+    assert named[100].kind == "extra"
+    assert named[1234].columns == {"note": ["first", "planted"]}
+    assert named[2999].columns == {"note": ["first", None]}
+    twice = verify(checking(desk, plain))
+    assert twice.counts == {"different": 1}
+    assert twice.differences[0].columns == {"_count": [3, 4]}
+    with pytest.raises(NotMendable, match="kept as append"):
+        verify(checking(desk, plain), repair=True)
+
+    # The view moves on before it is mended: corrections are those of where it is then.
+    desk.send(changes, [change(11, total=1.0, note="anew"), deletion(1234)])
+    moved = checking(desk, keyed)
+    mended = verify(
+        Checking(**{**vars(moved), "say": lambda said: finish_once(desk, keyed, said)}), repair=True
+    )
+    assert mended.repaired == 2
+    after = execute(shop, "SELECT * FROM checked ORDER BY id")
+    expected = [row for row in before if row[0] != 1234]
+    assert after == [(11, 1.0, "anew") if row[0] == 11 else row for row in expected]
+    assert verify(checking(desk, keyed)).is_right
+
+
+def finish_once(desk: Desk, view: View, said: str) -> None:
+    """Called when verify has taken the view's rows: brings the view up to date behind its back."""
+    desk.said.append(said)
+    if said.startswith("the view is at"):
+        finish(desk, view)
+
+
+# ---- without Spark -------------------------------------------------------------------------------
+
+
+def rows_of(moved: Moved) -> dict[int, tuple[Any, ...]]:
+    return {row[0]: row for row in execute(moved.target.path, f"SELECT * FROM {moved.name}")}
+
+
+def row(key: int, name: str) -> dict[str, Any]:
+    return {"id": key, "name": name, "total": 1.0}
+
+
+def test_corrections_are_computed_anew_where_the_view_has_moved(moved: Moved):
+    at = moved.write("t:0=2", [(1, "wrong", 1.0), (3, "extra", 1.0)])
+    asked: list[Position] = []
+
+    def expected(position: Position, _: Any) -> list[dict[str, Any]]:
+        asked.append(position)
+        if len(asked) == 1:  # while we think, the query goes on
+            moved.write("t:0=4", [(2, "b", 1.0)])
+        return [row(1, "newer"), row(2, "b")]
+
+    moved.write("t:0=3", [(9, "else", 1.0)])
+    differences = [
+        Difference({"id": 1}, row(1, "right"), row(1, "wrong")),
+        Difference({"id": 2}, row(2, "b"), None),
+        Difference({"id": 3}, None, row(3, "extra")),
+    ]
+    said: list[str] = []
+    assert mend(Mending(moved.target, at, differences, expected, None, said.append)) == 2
+    assert said == ["the view has moved on meanwhile; once more"]
+    assert asked == [Position.parse("t:0=3"), Position.parse("t:0=4")]
+    assert {key: r[1] for key, r in rows_of(moved).items()} == {1: "newer", 2: "b", 9: "else"}
+    applied = moved.target.applied()
+    assert applied is not None and applied.position == Position.parse("t:0=4")
+    moved.write("t:0=5", [(1, "on", 1.0)])  # the query's next batch is not fenced, and counts
+    assert rows_of(moved)[1][1] == "on"
+
+
+def test_a_view_that_never_rests_is_not_mended_by_force(moved: Moved):
+    at = moved.write("t:0=1", [(1, "wrong", 1.0)])
+
+    def expected(position: Position, _: Any) -> list[dict[str, Any]]:
+        moved.write(f"t:0={position.offset('t', 0) + 1}", [])
+        return [row(1, "right")]
+
+    moved.write("t:0=2", [])
+    differences = [Difference({"id": 1}, row(1, "right"), row(1, "wrong"))]
+    with pytest.raises(NotMendable, match="moves on faster"):
+        mend(Mending(moved.target, at, differences, expected, None, lambda _: None))
+    assert rows_of(moved)[1][1] == "wrong"
+
+
+def test_a_hold_makes_a_query_wait_and_ends_by_itself(tmp_path: Path):
+    assert wait_while_held(tmp_path) < 1
+    clock = [1000.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        if clock[0] > 1005:
+            (tmp_path / FILE).unlink(missing_ok=True)
+
+    (tmp_path / FILE).write_text("1010.0")
+    assert 4 < wait_while_held(tmp_path, sleep, lambda: clock[0]) < 6
+    (tmp_path / FILE).write_text("2000.0")
+    clock[0] = 1100.0
+    sleeping: Callable[[float], None] = lambda seconds: clock.__setitem__(0, clock[0] + seconds)  # noqa: E731
+    assert 59 < wait_while_held(tmp_path, sleeping, lambda: clock[0]) < 61
+    with held(tmp_path):
+        assert (tmp_path / FILE).exists()
+    assert not (tmp_path / FILE).exists()
+
+
+def test_rows_are_compared_by_key_and_not_a_number_is_the_same_value(moved: Moved):
+    shape = moved.target.shape
+    nan = {"id": 1, "name": "a", "total": float("nan")}
+    assert differences_of([nan], [dict(nan)], shape) == []
+    (found,) = differences_of([nan], [{**nan, "name": "b"}], shape)
+    assert found.columns == {"name": ["a", "b"]}
