@@ -145,14 +145,35 @@ def test_missing_sequence_numbers_are_a_gap_unless_they_are_expected(own_setting
     assert setting.changes("t")[0][2] == {"id": 1}
 
 
-def test_rows_logged_without_names_are_refused_rather_than_guessed(own_setting: Setting) -> None:
+def test_rows_logged_without_names_have_those_that_are_certain(own_setting: Setting) -> None:
+    setting = own_setting
+    setting.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT UNSIGNED, u UUID)")
+    setting.snapshot()
+    uuid = "123e4567-e89b-12d3-a456-426655440000"
+    setting.execute(
+        "SET GLOBAL binlog_row_metadata = NO_LOG", f"INSERT INTO t VALUES (1, 4000000000, '{uuid}')"
+    )
+    setting.stream()
+    setting.execute("ALTER TABLE t RENAME COLUMN a TO b", f"INSERT INTO t VALUES (2, 5, '{uuid}')")
+    setting.stream()
+    assert [after for _, _, after in setting.changes("t")] == [
+        {"id": 1, "a": 4000000000, "u": uuid},
+        {"id": 2, "b": 5, "u": uuid},
+    ]
+
+
+def test_rows_logged_without_names_are_refused_where_they_would_be_a_guess(
+    own_setting: Setting,
+) -> None:
     setting = own_setting
     setting.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
     setting.snapshot()
-    setting.execute("SET GLOBAL binlog_row_metadata = NO_LOG", "INSERT INTO t VALUES (1, 2, 3)")
-    with pytest.raises(Refused, match="binlog_row_metadata"):
-        setting.stream()
-    setting.execute("SET GLOBAL binlog_row_metadata = FULL")
+    setting.execute(
+        "SET GLOBAL binlog_row_metadata = NO_LOG",
+        "ALTER TABLE t RENAME COLUMN a TO c",
+        "INSERT INTO t VALUES (1, 2, 3)",
+        "ALTER TABLE t RENAME COLUMN b TO d",
+    )
     with pytest.raises(SchemaUnknown, match="without the names") as unknown:
         setting.stream()
     assert "--resnapshot" in str(unknown.value.hint)

@@ -1,4 +1,4 @@
-"""MariaDB as a stream of changes: the binary log read as a replica reads it, decoded here.
+"""MariaDB and MySQL as streams of changes: the binary log read as a replica reads it, decoded here.
 
     replication ──▶ assembly ──▶ encoding ──▶ batches
                     (transactions) (tables, rows, values)
@@ -15,14 +15,14 @@ from headwater.capture.source import Source
 
 
 def open_source(config: CaptureConfig) -> Source:
-    """The source for a mariadb:// address; the driver is loaded here."""
+    """The source for a mariadb:// or mysql:// address; the driver is loaded here."""
     try:
         import pymysql  # noqa: F401
     except ImportError:
         from headwater.capture.errors import Misconfigured
 
         raise Misconfigured(
-            "capturing from MariaDB needs PyMySQL", hint="pip install 'headwater[mysql]'"
+            "capturing from MariaDB or MySQL needs PyMySQL", hint="pip install 'headwater[mysql]'"
         ) from None
     from headwater.capture.mysql.source import MariaDBSource
 

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from struct import Struct
@@ -21,11 +22,12 @@ from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap
 from headwater.capture.mysql import ddl, events, rows
-from headwater.capture.mysql.course import Course
 from headwater.capture.mysql.encoding import GroupEncoder
 from headwater.capture.mysql.errors import BinlogUnreadable
+from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.group import Group, Prepared
-from headwater.capture.mysql.gtid import Gtid, GtidPosition
+from headwater.capture.mysql.gtid import Gtid
+from headwater.capture.mysql.gtid_set import SetGtid
 from headwater.capture.mysql.replication import Frame
 from headwater.capture.mysql.tables import Tables
 
@@ -40,10 +42,15 @@ _UNUSUAL = events.GTID_STANDALONE | events.GTID_PREPARED_XA | events.GTID_COMPLE
 class Assembly:
     """The records of the batch at hand, and the transaction that is being put together."""
 
-    def __init__(self, config: CaptureConfig, tables: Tables, position: Position) -> None:
+    def __init__(
+        self, config: CaptureConfig, tables: Tables, position: Position, flavor: Flavor
+    ) -> None:
         self._config = config
         self._tables = tables
-        self._course = Course(position, jumps_allowed=config.option("gtid_jumps", False))
+        # Any: each flavor has its own GTIDs, and both sides of every call are of the same one.
+        self._course: Any = flavor.course(
+            position, jumps_allowed=config.option("gtid_jumps", False)
+        )
         self._prepared = Prepared()
         self._within: dict[str, Any] = position.get("within", {})
         self._schemas: dict[str, str] = dict(position.get("schemas", {}))
@@ -63,7 +70,7 @@ class Assembly:
         """Keep something of another's in the position."""
         self._base[name] = value
 
-    def on_ddl(self, act: Callable[[], None]) -> None:
+    def on_ddl(self, act: Callable[[list[str], str, int], None]) -> None:
         """What to do when a statement changes captured tables."""
         self._spare.on_ddl = act
 
@@ -74,8 +81,9 @@ class Assembly:
     # ── the batch ──────────────────────────────────────────────────────────────────────────────
 
     @property
-    def gtid(self) -> GtidPosition:
-        return self._course.gtid
+    def gtid(self) -> Reached:
+        reached: Reached = self._course.gtid
+        return reached
 
     @property
     def due(self) -> bool:
@@ -191,7 +199,7 @@ class Assembly:
             query = events.compressed_query(data, body, end)
             self._query(query, seconds, following, end - start + cut)
         else:
-            self._other(kind, data, body, end, flags, seconds, following)
+            self._other(kind, data, body, end, flags, seconds, following, server)
 
     def _other(
         self,
@@ -202,6 +210,7 @@ class Assembly:
         flags: int,
         seconds: int,
         following: int,
+        server: int,
     ) -> None:
         if kind == events.FORMAT_DESCRIPTION:
             has_checksums = events.format_description(data, body, end).has_checksums
@@ -214,20 +223,37 @@ class Assembly:
             self._course.rotated(*events.rotate(data, body, end), made_up=made_up)
         elif kind == events.INCIDENT:
             raise Gap(
-                "the MariaDB server noted in its binary log that changes may be missing (an incident)",
+                "the server noted in its binary log that changes may be missing (an incident)",
                 hint="see the server's error log, then take the snapshot anew (--resnapshot)",
             )
+        elif kind == events.SET_GTID:
+            # Whatever does not begin with BEGIN or XA START is one statement.
+            self._begin(events.set_gtid(data, body, end, server), events.GTID_STANDALONE)
+        elif kind == events.PAYLOAD:
+            self._payload(data, body, end, following)
         elif kind == events.XA_PREPARE:
             self._prepare(data, body, seconds, following)
         elif kind == events.EXECUTE_LOAD_QUERY:
             self._check_statement(events.load_query(data, body, end))
-        elif kind not in _IGNORED:
+        elif kind in _REFUSED:
+            raise BinlogUnreadable(_REFUSED[kind][0], hint=_REFUSED[kind][1])
+        elif kind not in _IGNORED and not flags & events.FLAG_IGNORABLE:
             raise BinlogUnreadable(
                 f"the binary log has an event of type {kind}, which is not known here",
-                hint="only MariaDB's own events are read; a MySQL server is not supported",
+                hint="a newer headwater may know it; this one does not go past it",
             )
 
-    def _begin(self, gtid: Gtid, flags: int) -> None:
+    def _payload(self, data: bytes, body: int, end: int, following: int) -> None:
+        """A transaction of MySQL that was compressed as a whole: its events, without checksums."""
+        cut, self._cut = self._cut, 0
+        try:
+            for plain, start, stop in events.payload(data, body, end):
+                seconds, kind, server, _, _, flags = events.HEADER.unpack_from(plain, start)
+                self._event((plain, start, stop, kind, seconds, server, following, flags))
+        finally:
+            self._cut = cut
+
+    def _begin(self, gtid: Gtid | SetGtid, flags: int) -> None:
         if self._group is not None:
             raise BinlogUnreadable("a transaction in the binary log begins within another")
         self._group = Group(gtid, flags, self._course.reading)
@@ -240,6 +266,7 @@ class Assembly:
         statement = query.statement.strip()
         word = statement[:9].upper()
         if word == "BEGIN":
+            group.flags &= ~events.GTID_STANDALONE
             return
         if word in ("COMMIT", "ROLLBACK"):
             if word == "ROLLBACK":
@@ -252,7 +279,9 @@ class Assembly:
         if statement.startswith("XA "):
             self._xa(group, statement, seconds, next_position)
             return
-        if ddl.changes_data(statement):
+        if _CREATE_SELECT.search(statement):
+            group.flags &= ~events.GTID_STANDALONE  # MySQL: the rows of the SELECT follow
+        elif ddl.changes_data(statement):
             self._check_statement(query)
         group.kept.append((events.QUERY, query, 0, 0, seconds, next_position - size))
         if group.flags & events.GTID_STANDALONE:
@@ -263,8 +292,9 @@ class Assembly:
     def _xa(self, group: Group, statement: str, seconds: int, next_position: int) -> None:
         """XA END names a transaction before it is prepared; COMMIT and ROLLBACK decide it, later."""
         _, verb, xid = statement.split(None, 2)
-        if verb == "END":
+        if verb in ("START", "END"):  # MariaDB says only the latter
             group.xid = xid
+            group.flags = group.flags & ~events.GTID_STANDALONE | events.GTID_PREPARED_XA
             return
         kept = self._prepared.release(xid)
         if verb == "COMMIT" and not group.seen:
@@ -347,4 +377,23 @@ _IGNORED = {
     *(events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.HEARTBEAT),
     *(events.HEARTBEAT_V2, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.GTID_LIST),
     events.START_ENCRYPTION,
+    *(events.IGNORABLE, events.ROWS_QUERY, events.PREVIOUS_GTIDS),
+    *(events.TRANSACTION_CONTEXT, events.VIEW_CHANGE),
 }
+_AGAIN = "then take the snapshot anew (--resnapshot)"
+_REFUSED = {
+    events.ANONYMOUS_GTID: (
+        "a transaction in the binary log has no GTID, so a restart could not find its place",
+        f"SET GLOBAL gtid_mode = ON (by its steps: OFF_PERMISSIVE, ON_PERMISSIVE), {_AGAIN}",
+    ),
+    events.PARTIAL_UPDATE: (
+        "an update in the binary log has only parts of a JSON document",
+        f"SET GLOBAL binlog_row_value_options = '' (and reconnect clients), {_AGAIN}",
+    ),
+    events.TAGGED_GTID: (
+        "a transaction in the binary log has a GTID with a tag, which is not read here",
+        f"leave gtid_next at AUTOMATIC without a tag, {_AGAIN}",
+    ),
+}
+# What MySQL logs for CREATE TABLE … SELECT since 8.0.21.
+_CREATE_SELECT = re.compile(r"\bSTART\s+TRANSACTION\s*$", re.IGNORECASE)

@@ -18,17 +18,40 @@ _ORDERED = {
 
 
 def query(
-    database: str, table: CapturedTable, after: Any, limit: int | None
+    database: str,
+    table: CapturedTable,
+    after: Any,
+    limit: int | None,
+    last: Any = None,
+    where: str | None = None,
+    *,
+    ordered: bool = True,
 ) -> tuple[str, list[Any] | None]:
-    """The statement for what follows a key; without limit: all, in no order."""
+    """The statement for what follows a key, up to `last`, so many rows at most."""
     names = [_quoted(column.name) for column in table.descriptions]
     shown = [field.select.format(name) for field, name in zip(table.fields, names, strict=True)]
     # Key columns once more, as they are: an expression may stand in their place before.
     keys = [names[place] for place in table.key]
     source = f"{_quoted(database)}.{_quoted(table.name)}"
-    condition, parameters = _after(table, after)
-    order = f" ORDER BY {', '.join(keys)} LIMIT {limit}" if limit is not None else ""
+    condition, parameters = _between(table, after, last, where)
+    order = f" ORDER BY {', '.join(keys)}" if ordered else ""
+    order += f" LIMIT {limit}" if limit is not None else ""
     return f"SELECT {', '.join([*shown, *keys])} FROM {source}{condition}{order}", parameters
+
+
+def boundary(
+    database: str, table: CapturedTable, after: Any, rows: int
+) -> tuple[str, list[Any] | None]:
+    """The statement for the key of the last of so many rows behind `after`; no row: fewer are left."""
+    keys = ", ".join(_quoted(table.descriptions[place].name) for place in table.key)
+    condition, parameters = _between(table, after, None, None)
+    source = f"{_quoted(database)}.{_quoted(table.name)}"
+    order = f"ORDER BY {keys} LIMIT 1 OFFSET {rows - 1}"
+    return f"SELECT {keys} FROM {source}{condition} {order}", parameters
+
+
+def boundary_key(table: CapturedTable, row: Packet) -> list[str]:
+    return _key_of(table, text_values(row, [bytes] * len(table.key)))
 
 
 def key_of(table: CapturedTable, row: Packet) -> list[str]:
@@ -43,24 +66,36 @@ def continues(table: CapturedTable) -> bool:
     return bool(columns) and all(column.wire.type in _ORDERED for column in columns)
 
 
-def _after(table: CapturedTable, after: Any) -> tuple[str, list[Any] | None]:
+def _between(
+    table: CapturedTable, after: Any, last: Any, where: str | None
+) -> tuple[str, list[Any] | None]:
+    conditions = [] if where is None else [f"({where.replace('%', '%%')})"]
+    parameters: list[Any] = []
+    for key, sign, end in ((after, ">", ">"), (last, "<", "<=")):
+        if key is not None:
+            condition, given = _compared(table, key, sign, end)
+            conditions.append(condition)
+            parameters += given
+    text = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return text, parameters or None
+
+
+def _compared(table: CapturedTable, key: Any, sign: str, end: str) -> tuple[str, list[Any]]:
     """The condition for what follows a key: a > x OR (a = x AND (b > y OR …)).
 
     Written out, because the server uses no index for a comparison of whole rows.
     """
-    if after is None:
-        return "", None
     condition = ""
     parameters: list[Any] = []
-    for place, value in reversed(list(zip(table.key, after, strict=True))):
+    for place, value in reversed(list(zip(table.key, key, strict=True))):
         column = table.descriptions[place]
         name, given = _quoted(column.name), _parameter(column, value)
         if condition:
-            condition = f"({name} > %s OR ({name} = %s AND {condition}))"
+            condition = f"({name} {sign} %s OR ({name} = %s AND {condition}))"
             parameters = [given, given, *parameters]
         else:
-            condition, parameters = f"{name} > %s", [given]
-    return f" WHERE {condition}", parameters
+            condition, parameters = f"{name} {end} %s", [given]
+    return condition, parameters
 
 
 def _key_of(table: CapturedTable, texts: Sequence[bytes]) -> list[str]:

@@ -47,13 +47,13 @@ class Address:
         database = unquote(parts.path.lstrip("/"))
         if not parts.hostname or not database or "/" in database:
             raise Misconfigured(
-                "the address of the MariaDB server names no host or no database",
+                "the address of the server names no host or no database",
                 hint="write it as mariadb://user:password@host:3306/database",
             )
         given = dict(parse_qsl(parts.query, keep_blank_values=True))
         for name in sorted(set(given) - _PARAMETERS):
             raise Misconfigured(
-                f"{name!r} is no parameter of a MariaDB address",
+                f"{name!r} is no parameter of a MariaDB or MySQL address",
                 hint=f"known: {', '.join(sorted(_PARAMETERS))}",
             )
         mode = given.get("ssl-mode")
@@ -157,7 +157,7 @@ def _packets(stream: Any) -> Iterator[list[Packet]]:
     while True:
         data = stream.read1(RECEIVE_BYTES)
         if not data:
-            raise Interrupted("the MariaDB server closed the connection")
+            raise Interrupted("the server closed the connection")
         # A long row is waited for whole: joining piece by piece would copy it again and again.
         needed = 4 + int.from_bytes(rest[:3], "little") if len(rest) >= 4 else 0
         if len(rest) + len(data) < needed:
@@ -212,7 +212,7 @@ def text_values(packet: Packet, converters: Sequence[Callable[[bytes], Any]]) ->
 
 def _connect(address: Address) -> Any:
     try:
-        return pymysql.connect(
+        driver = pymysql.connect(
             host=address.host,
             port=address.port,
             user=address.user,
@@ -220,11 +220,18 @@ def _connect(address: Address) -> Any:
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=int(CONNECT_S),
-            read_timeout=READ_S,
+            read_timeout=CONNECT_S,  # of the greeting; a network may be cut in the middle of it
             ssl=address.tls_context(),
             ssl_disabled=address.tls_context() is None,
             program_name="headwater",
         )
+        driver._read_timeout = READ_S
+        return driver
+    except RuntimeError as error:  # caching_sha2_password without TLS, which MySQL asks for
+        raise Misconfigured(
+            f"the login of this user needs more than the driver has: {error}",
+            hint="use TLS (?ssl-mode=required), or: pip install cryptography",
+        ) from None
     except (pymysql.err.Error, OSError) as error:
         raise plain(error) from None
 
@@ -234,9 +241,9 @@ def plain(error: Exception) -> Exception:
     number = error.args[0] if error.args else 0
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     if number in _FOR_PEOPLE:
-        return Refused(f"the MariaDB server refused: {said}", hint="run `headwater capture check`")
+        return Refused(f"the server refused: {said}", hint="run `headwater capture check`")
     if isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
-        return Interrupted(f"the MariaDB server cannot be reached: {said}")
+        return Interrupted(f"the server cannot be reached: {said}")
     return CaptureError(
-        f"the MariaDB server answered: {said} ({number})", hint="run `headwater capture check`"
+        f"the server answered: {said} ({number})", hint="run `headwater capture check`"
     )

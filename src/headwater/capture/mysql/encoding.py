@@ -15,7 +15,8 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps, quote
 from headwater.capture.mysql import ddl, events, rows
 from headwater.capture.mysql.gtid import Gtid
-from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
+from headwater.capture.mysql.gtid_set import SetGtid
+from headwater.capture.mysql.tables import CapturedTable, Tables
 
 Kept = tuple[int, Any, int, int, int, int]
 """An event of a transaction: type, bytes (a query: itself), body's start and end, seconds, position."""
@@ -36,7 +37,8 @@ class GroupEncoder:
         self._has_transactions = config.transactions
         self._transaction_topic = config.transaction_topic
         self.skipped_tables: frozenset[str] = frozenset()
-        self.on_ddl: Callable[[], None] = lambda: None
+        self.on_ddl: Callable[[list[str], str, int], None] = lambda _names, _file, _pos: None
+        """Told which tables a statement changes, and its file and place in that."""
         self._records: list[Record] = []
         self._bytes = 0
         self._rows = 0
@@ -48,10 +50,10 @@ class GroupEncoder:
         self._now_ms = now // 1_000_000
         self._now = f',"ts_ms":{self._now_ms},"ts_us":{now // 1000},"ts_ns":{now}'
 
-    def begin(self, gtid: Gtid, file: str, seconds: int) -> None:
+    def begin(self, gtid: Gtid | SetGtid, file: str, seconds: int) -> None:
         """Another transaction."""
-        domain, self._server, sequence = gtid
-        self._gtid = f"{domain}-{self._server}-{sequence}"
+        self._server = gtid.server
+        self._gtid = str(gtid)
         self._file = file
         self._ts_ms = seconds * 1000
         self._maps: dict[bytes, CapturedTable | None] = {}
@@ -130,14 +132,8 @@ class GroupEncoder:
             )
 
     def _source(self, table: str | None, position: int) -> str:
-        head, tail = source_block(
-            self._config.name,
-            self._tables.database,
-            table,
-            self._ts_ms,
-            self._server,
-            self._gtid,
-            self._file,
+        head, tail = self._tables.source_block(
+            table, self._ts_ms, self._server, self._gtid, self._file
         )
         return f'{head}{position},"row":0{tail}'
 
@@ -227,7 +223,7 @@ class GroupEncoder:
             names = [name for database, name in change.tables if self._tables.wants(database, name)]
         if not names:
             return
-        self.on_ddl()
+        self.on_ddl(names, self._file, position)
         for name in names:
             if name in self.skipped_tables:
                 continue

@@ -16,11 +16,16 @@ bytes either parse or raise `BinlogUnreadable`.
 from __future__ import annotations
 
 import struct
+import uuid
 import zlib
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import cramjam
 
 from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.gtid import Gtid
+from headwater.capture.mysql.gtid_set import SetGtid
 
 HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = 19
@@ -31,6 +36,9 @@ INTVAR, RAND, USER_VAR = 5, 13, 14
 FORMAT_DESCRIPTION, XID = 15, 16
 BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, TABLE_MAP = 17, 18, 19
 INCIDENT, HEARTBEAT, XA_PREPARE, HEARTBEAT_V2 = 26, 27, 38, 41
+# MySQL's own; MariaDB's begin at 160.
+IGNORABLE, ROWS_QUERY, SET_GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 28, 29, 33, 34, 35
+TRANSACTION_CONTEXT, VIEW_CHANGE, PARTIAL_UPDATE, PAYLOAD, TAGGED_GTID = 36, 37, 39, 40, 42
 WRITE_V1, UPDATE_V1, DELETE_V1 = 23, 24, 25
 WRITE_V2, UPDATE_V2, DELETE_V2 = 30, 31, 32
 ANNOTATE_ROWS, BINLOG_CHECKPOINT, GTID, GTID_LIST = 160, 161, 162, 163
@@ -40,6 +48,9 @@ WRITE_COMPRESSED_V2, UPDATE_COMPRESSED_V2, DELETE_COMPRESSED_V2 = 169, 170, 171
 
 # The server sets it on events that it made up for this connection and that are in no file.
 FLAG_ARTIFICIAL = 0x20
+# MySQL sets it on events that a reader may pass over if it does not know them.
+FLAG_IGNORABLE = 0x80
+PAYLOAD_BYTES_MAX = 256 << 20
 
 GTID_STANDALONE, GTID_GROUP_COMMIT, GTID_DDL = 1, 2, 32
 GTID_PREPARED_XA, GTID_COMPLETED_XA = 64, 128
@@ -109,6 +120,62 @@ def gtid(data: bytes, start: int, end: int, server: int) -> tuple[Gtid, int]:
         raise BinlogUnreadable("A GTID event of the binary log is cut short.")
     sequence, domain, flags = _GTID.unpack_from(data, start)
     return Gtid(domain, server, sequence), flags
+
+
+def set_gtid(data: bytes, start: int, end: int, server: int) -> SetGtid:
+    """MySQL's GTID event: flags, the origin's UUID, the number; what follows is for its own replicas."""
+    if end - start < 25:
+        raise BinlogUnreadable("A GTID event of the binary log is cut short.")
+    origin = str(uuid.UUID(bytes=data[start + 1 : start + 17]))
+    return SetGtid(origin, int.from_bytes(data[start + 17 : start + 25], "little"), server)
+
+
+def payload(data: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, int]]:
+    """The events of a compressed transaction of MySQL: (bytes, start of header, end), no checksums.
+
+    Fields (type, length, value, all packed integers) up to a type 0, then the events:
+    1 size, 2 compression (0 zstd, 255 none), 3 size when it is uncompressed.
+    """
+    fields: dict[int, int] = {}
+    at = start
+    while True:
+        kind, at = packed_integer(data, at)
+        if kind == 0:
+            break
+        length, at = packed_integer(data, at)
+        fields[kind] = packed_integer(data, at)[0]
+        at += length
+    size = fields.get(1, end - at)
+    if at + size > end:
+        raise BinlogUnreadable("A compressed transaction of the binary log is cut short.")
+    plain = _plain_payload(data[at : at + size], fields)
+    at = 0
+    while at < len(plain):
+        size = HEADER.unpack_from(plain, at)[3] if at + HEADER_BYTES <= len(plain) else 0
+        if size < HEADER_BYTES or at + size > len(plain):
+            raise BinlogUnreadable("A compressed transaction of the binary log is damaged.")
+        yield plain, at, at + size
+        at += size
+
+
+def _plain_payload(packed: bytes, fields: dict[int, int]) -> bytes:
+    compression, size = fields.get(2, 255), fields.get(3, len(packed))
+    if compression == 255:
+        return packed
+    if compression != 0 or size > PAYLOAD_BYTES_MAX:
+        raise BinlogUnreadable(
+            f"A transaction is compressed by method {compression} and has {size} bytes, which is not "
+            "read here.",
+            hint="SET GLOBAL binlog_transaction_compression = OFF, then take the snapshot anew "
+            "(--resnapshot)",
+        )
+    try:
+        plain = bytes(cramjam.zstd.decompress(packed, output_len=size))
+    except cramjam.DecompressionError as error:
+        raise BinlogUnreadable(f"A compressed transaction is damaged: {error}.") from None
+    if len(plain) != size:
+        raise BinlogUnreadable("A compressed transaction has another length than it says.")
+    return plain
 
 
 def query(data: bytes, start: int, end: int) -> Query:

@@ -11,7 +11,9 @@ import re
 from headwater.capture.errors import CaptureError
 from headwater.capture.mysql import events, rows
 from headwater.capture.mysql.encoding import GroupEncoder, Kept
-from headwater.capture.mysql.gtid import Gtid, GtidPosition
+from headwater.capture.mysql.flavor import Reached
+from headwater.capture.mysql.gtid import Gtid
+from headwater.capture.mysql.gtid_set import SetGtid
 from headwater.capture.mysql.tables import Tables
 
 PREPARED_BYTES_MAX = 64 << 20
@@ -35,7 +37,7 @@ class Group:
         "xid",
     )
 
-    def __init__(self, gtid: Gtid, flags: int, file: str) -> None:
+    def __init__(self, gtid: Gtid | SetGtid, flags: int, file: str) -> None:
         self.gtid = gtid
         self.flags = flags
         self.file = file
@@ -88,7 +90,7 @@ class Prepared:
     def __init__(self) -> None:
         self._held: dict[str, tuple[list[Kept], int, str]] = {}
 
-    def hold(self, group: Group, before: GtidPosition) -> None:
+    def hold(self, group: Group, before: Reached) -> None:
         """`before`: the position before it."""
         # Without the rest of the bytes that they came with.
         kept: list[Kept] = [

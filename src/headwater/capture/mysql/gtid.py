@@ -46,3 +46,7 @@ class GtidPosition:
         """Whether that transaction lies at or before this position."""
         last = self.last.get(gtid.domain)
         return last is not None and gtid.sequence <= last.sequence
+
+    def covers(self, other: GtidPosition) -> bool:
+        """Whether every transaction up to the other position lies at or before this one."""
+        return all(map(self.has, other.last.values()))

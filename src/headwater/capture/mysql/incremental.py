@@ -22,9 +22,9 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError
 from headwater.capture.mysql import chunks, schema
 from headwater.capture.mysql.connection import Connection, text_values
-from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.snapshot import outside_transactions
-from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
+from headwater.capture.mysql.tables import CapturedTable, Tables
 
 CHUNK_ROWS_MAX = 5_000
 RETRIES = 3
@@ -34,7 +34,7 @@ class Chunk:
     """Rows that wait for the stream to pass their watermark."""
 
     def __init__(
-        self, table: CapturedTable, records: list[Record], last: Any, high: GtidPosition
+        self, table: CapturedTable, records: list[Record], last: Any, high: Reached
     ) -> None:
         self.table = table
         self.records = records
@@ -51,12 +51,14 @@ class Incremental:
         config: CaptureConfig,
         tables: Tables,
         connection: Connection,
+        flavor: Flavor,
         position: Position,
         chunk_rows: int,
     ) -> None:
         self._config = config
         self._tables = tables
         self._connection = connection
+        self._flavor = flavor
         self._rows_max = min(chunk_rows, CHUNK_ROWS_MAX)
         state = position.get("incremental", {})
         self._pending: list[str] = list(state.get("tables", []))
@@ -78,7 +80,7 @@ class Incremental:
 
     def follow(self, batch: Batch) -> None:
         """Look at what the stream hands over; append the chunks whose time has come."""
-        passed = GtidPosition.parse(batch.position["gtid"])
+        passed = self._flavor.parse(batch.position["gtid"])
         whole = "within" not in batch.position
         if self._chunk is not None:
             topic = self._chunk.table.topic
@@ -88,7 +90,7 @@ class Incremental:
             chunk = self._chunk = self._chunk or self._read()
             if chunk is None:
                 break
-            if not whole or not all(map(passed.has, chunk.high.last.values())):
+            if not whole or not passed.covers(chunk.high):
                 break
             self._chunk = None
             size += self._append(chunk, batch)
@@ -144,14 +146,14 @@ class Incremental:
                 raise
             return None
         self.between()
-        high = GtidPosition.parse(str(self._connection.value("SELECT @@gtid_binlog_pos")))
+        high = self._flavor.parse(self._flavor.now(self._connection))
         return Chunk(table, records, last, high)
 
     def _rows(self, table: CapturedTable) -> tuple[list[Record], Any]:
         statement, parameters = chunks.query(
             self._tables.database, table, self._after, self._rows_max
         )
-        gtid = str(self._connection.value("SELECT @@gtid_binlog_pos"))
+        gtid = self._flavor.now(self._connection)
         source, rest = self._source(table.name, gtid), outside_transactions()
         created, converters = table.encoder.created, [field.from_text for field in table.fields]
         records: list[Record] = []
@@ -162,7 +164,6 @@ class Incremental:
         return records, last
 
     def _source(self, table: str, gtid: str) -> str:
-        name, database = self._config.name, self._tables.database
         now_ms = time.time_ns() // 1_000_000
-        head, tail = source_block(name, database, table, now_ms, 0, gtid, "", "incremental")
+        head, tail = self._tables.source_block(table, now_ms, 0, gtid, "", "incremental")
         return f'{head}0,"row":0{tail}'

@@ -1,4 +1,4 @@
-"""What capture needs of a MariaDB server, each failure with the statement that mends it.
+"""What capture needs of a MariaDB or MySQL server, each failure with the statement that mends it.
 
 `findings` is for `headwater capture check` and changes nothing; `require` stops a capture that could
 not be right. Called by `source`.
@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, Refused
+from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql import schema, values
 from headwater.capture.mysql.columns import Style
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.errors import SchemaUnknown
-from headwater.capture.mysql.gtid import GtidPosition
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.schema import Table
 from headwater.capture.mysql.tables import wanted_tables
 from headwater.capture.source import Finding
 
-OLDEST = (10, 5)
+OLDEST_MARIADB, OLDEST_MYSQL = (10, 5), (8, 0)
 RETENTION_S = 86_400
 CLOCK_S = 5.0
 
@@ -54,33 +54,70 @@ def require(connection: Connection, address: Address, server_id: int) -> None:
             raise Refused(f"{address.host}: {finding.sentence}", hint=finding.mend)
 
 
-_REQUIRED = {"version", "log_bin", "binlog_format", "server_id", "binlog_row_metadata"}
+_REQUIRED = {"version", "log_bin", "binlog_format", "server_id", "gtid_mode"}
+_REQUIRED |= {"binlog_row_value_options"}
 
 
 def server_findings(connection: Connection, server_id: int) -> list[Finding]:
     text = str(connection.value("SELECT VERSION()"))
+    found = version_finding(text)
+    if not found.ok:
+        return [found]
+    more = [] if "mariadb" in text.lower() else [*_mysql_settings(connection)]
+    return [found, *_settings(connection, server_id), *more]
+
+
+def version_finding(text: str) -> Finding:
+    """By what the server says of itself: 10.11.6-MariaDB, 8.0.36, 8.4.0-cluster."""
     number = re.match(r"(\d+)\.(\d+)", text)
-    if "mariadb" not in text.lower() or number is None:
+    is_mariadb = "mariadb" in text.lower()
+    product, oldest = ("MariaDB", OLDEST_MARIADB) if is_mariadb else ("MySQL", OLDEST_MYSQL)
+    if number is None or (int(number[1]), int(number[2])) < oldest:
         sentence = (
-            f"the server is {text}, and only MariaDB is captured: MySQL's GTIDs and JSON differ"
+            f"{product} {text} is older than {oldest[0]}.{oldest[1]}, which brought "
+            "binlog_row_metadata"
         )
-        return [Finding("version", False, sentence, "use a MariaDB server, 10.5 or newer")]
-    if (int(number[1]), int(number[2])) < OLDEST:
-        sentence = f"MariaDB {text} is older than 10.5, which brought binlog_row_metadata"
-        return [Finding("version", False, sentence, "upgrade the server")]
-    return [Finding("version", True, text), *_settings(connection, server_id)]
+        return Finding("version", False, sentence, "upgrade the server")
+    return Finding("version", True, text if is_mariadb else f"MySQL {text}")
+
+
+def _mysql_settings(connection: Connection) -> Iterator[Finding]:
+    given = connection.settings("gtid_mode", "binlog_row_value_options")
+    for name, wanted, why, mend in (
+        (
+            "gtid_mode",
+            "ON",
+            "a restart finds its place by GTIDs",
+            "SET GLOBAL enforce_gtid_consistency = ON, then gtid_mode = OFF_PERMISSIVE, "
+            "ON_PERMISSIVE, ON",
+        ),
+        (
+            "binlog_row_value_options",
+            "",
+            "parts of JSON documents cannot be read",
+            "SET GLOBAL binlog_row_value_options = ''",
+        ),
+    ):
+        ok = (given[name] or "") == wanted
+        sentence = f"{name} is {given[name] or 'empty'}" + ("" if ok else f": {why}")
+        yield Finding(name, ok, sentence, None if ok else mend)
 
 
 def _settings(connection: Connection, server_id: int) -> Iterator[Finding]:
     names = ("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "server_id")
     given = connection.settings(*names, "expire_logs_days", "binlog_expire_logs_seconds")
     on = given["log_bin"] == "ON"
-    mend = "log_bin = binlog under [mariadb] of the server's configuration, then restart it"
+    mend = "log_bin = binlog under [mysqld] of the server's configuration, then restart it"
     yield Finding("log_bin", on, f"the binary log is {'on' if on else 'off'}", None if on else mend)
     for name, wanted, why in (
         ("binlog_format", "ROW", "changes must be logged as rows"),
         ("binlog_row_image", "FULL", "columns that did not change are missing otherwise"),
-        ("binlog_row_metadata", "FULL", "rows must carry the names and types of their columns"),
+        (
+            "binlog_row_metadata",
+            "FULL",
+            "rows do not say what their columns are, so the first row after two changes of a table "
+            "can end the capture",
+        ),
     ):
         ok = given[name] == wanted
         sentence = f"{name} is {given[name]}" + ("" if ok else f": {why}")
@@ -111,12 +148,16 @@ def _privileges(connection: Connection, address: Address, server_id: int) -> Ite
     user = str(connection.value("SELECT CURRENT_USER()"))
     name, _, host = user.rpartition("@")
     who = f"'{name}'@'{host}'"
+    is_mysql = flavors.of(connection).product == "MySQL"
+    monitor = "REPLICATION CLIENT" if is_mysql else "BINLOG MONITOR"
+    if is_mysql:
+        yield _may_lock(connection, who)
     error = _tried(lambda: connection.execute("SHOW BINARY LOGS"))
     yield Finding(
-        "privilege BINLOG MONITOR",
+        f"privilege {monitor}",
         error is None,
         error or "may ask for the binary log's position",
-        None if error is None else f"GRANT BINLOG MONITOR ON *.* TO {who}",
+        None if error is None else f"GRANT {monitor} ON *.* TO {who}",
     )
     error = _tried(lambda: _dump(connection, address, server_id))
     yield Finding(
@@ -127,10 +168,21 @@ def _privileges(connection: Connection, address: Address, server_id: int) -> Ite
     )
 
 
+def _may_lock(connection: Connection, who: str) -> Finding:
+    """Looked up, not tried: the lock would hold up writers."""
+    granted = " ".join(str(row[0]) for row in connection.execute("SHOW GRANTS")).upper()
+    ok = any(word in granted for word in ("ALL PRIVILEGES", "RELOAD", "FLUSH_TABLES"))
+    sentence = "may" if ok else "may not"
+    sentence += " hold writers up for the moment in which the snapshot begins"
+    mend = f"GRANT RELOAD ON *.* TO {who}"
+    return Finding("privilege RELOAD", ok, sentence, None if ok else mend)
+
+
 def _dump(connection: Connection, address: Address, server_id: int) -> None:
     """Begin to read where the server is now; with a number that throws no running capture out."""
-    here = GtidPosition.parse(str(connection.value("SELECT @@gtid_binlog_pos")))
-    trial = BinlogStream(address, here, server_id ^ 0x20000000)
+    flavor = flavors.of(connection)
+    here = flavor.parse(flavor.now(connection))
+    trial = BinlogStream(flavor, address, here, server_id ^ 0x20000000)
     try:
         trial.read(1.0)
     finally:

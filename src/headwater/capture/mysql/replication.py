@@ -1,7 +1,7 @@
 """The binary log as the server sends it to a replica; called by `stream` and `snapshot`.
 
-PyMySQL does the greeting; after COM_BINLOG_DUMP its socket is read here, as much as there is at once,
-and cut into events without copying them:
+PyMySQL does the greeting; after the command to dump (`flavor`) its socket is read here, as much as there
+is at once, and cut into events without copying them:
 
 | bytes | of a packet                                                                            |
 |-------|----------------------------------------------------------------------------------------|
@@ -23,47 +23,48 @@ from headwater.capture.errors import CaptureError, Gap, Interrupted
 from headwater.capture.mysql import events
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.errors import BinlogUnreadable
-from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.flavor import Flavor, Reached
 
 Frame = tuple[bytes, int, int, int, int, int, int, int]
 """An event: bytes, where its header begins and where it ends; type, seconds, server, next position, flags."""
 
-HEARTBEAT_S = 5.0
-SILENCE_S = 4 * HEARTBEAT_S
+SILENCE_S = 20.0
 RECEIVE_BYTES = 1 << 20
 _PACKET_MAX = 0xFFFFFF
 _HEADS = struct.Struct("<HBBBIBIIIH")  # of packet and event in one: this is the hot loop
-_COM_BINLOG_DUMP, _COM_REGISTER_SLAVE = 0x12, 0x15
 
 
 class BinlogStream:
     """Events after a position, from one connection."""
 
-    def __init__(self, address: Address, after: GtidPosition, server_id: int) -> None:
+    def __init__(
+        self,
+        flavor: Flavor,
+        address: Address,
+        after: Reached,
+        server_id: int,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        """`silence_s`: so long the server may say nothing; it is asked to say something four times."""
+        self._server = f"the {flavor.product} server"
+        self._silence_s = silence_s
         self._connection = Connection(address)
         self._rest = b""
         self._large: list[bytes] = []
         self._heard = time.monotonic()
         try:
-            self._begin(after, server_id)
+            # The checksum is asked for as the files have it, and compared: it also guards the disk.
+            # MySQL says source where it said master before; both are heard.
+            for word in ("master", "source"):
+                self._connection.execute(
+                    f"SET @{word}_binlog_checksum = @@global.binlog_checksum, "
+                    f"@{word}_heartbeat_period = %s",
+                    [int(silence_s / 4 * 1e9)],
+                )
+            self._socket = flavor.dump(self._connection, after, server_id)
         except BaseException:
             self._connection.close()
             raise
-
-    def _begin(self, after: GtidPosition, server_id: int) -> None:
-        execute = self._connection.execute
-        # The checksum is asked for as the files have it, and compared: it then also guards the disk.
-        execute("SET @master_binlog_checksum = @@global.binlog_checksum")
-        execute("SET @master_heartbeat_period = %s", [int(HEARTBEAT_S * 1e9)])
-        execute("SET @mariadb_slave_capability = 4")
-        execute("SET @slave_connect_state = %s", [str(after)])
-        execute("SET @slave_gtid_strict_mode = 0")
-        execute("SET @slave_gtid_ignore_duplicates = 0")
-        # Host, user and password are empty: they are only for people who list the replicas.
-        register = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
-        self._connection.command(_COM_REGISTER_SLAVE, register)
-        dump = struct.pack("<IHI", 4, 0, server_id)
-        self._socket = self._connection.command(_COM_BINLOG_DUMP, dump, answered=False)
 
     def waiting(self) -> bool:
         """Whether more is there to be read without waiting."""
@@ -100,13 +101,13 @@ class BinlogStream:
             self._socket.settimeout(timeout)
             data: bytes = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:
-            if time.monotonic() - self._heard > SILENCE_S:
-                raise Interrupted("the MariaDB server has fallen silent") from None
+            if time.monotonic() - self._heard > self._silence_s:
+                raise Interrupted(f"{self._server} has fallen silent") from None
             return None
         except OSError as error:
-            raise Interrupted(f"the connection to the MariaDB server was lost: {error}") from None
+            raise Interrupted(f"the connection to {self._server} was lost: {error}") from None
         if not data:
-            raise Interrupted("the MariaDB server closed the connection")
+            raise Interrupted(f"{self._server} closed the connection")
         self._heard = time.monotonic()
         return data
 
@@ -153,9 +154,7 @@ class BinlogStream:
         if not payload or payload[0] == 0:
             raise BinlogUnreadable("an event of the binary log has another size than it says")
         if payload[0] == 0xFE:
-            raise Interrupted(
-                "the MariaDB server ended the binary log, as it does when it shuts down"
-            )
+            raise Interrupted(f"{self._server} ended the binary log, as it does when it shuts down")
         number = int.from_bytes(payload[1:3], "little")
         said = payload[9:].decode("utf-8", "replace")
         if number == 1236 and "same server" in said:
@@ -165,12 +164,12 @@ class BinlogStream:
             )
         if number == 1236:
             raise Gap(
-                f"the MariaDB server cannot go on from the stored position: {said}",
+                f"{self._server} cannot go on from the stored position: {said}",
                 hint="the changes in between are lost to capture. Take the snapshot anew "
                 "(--resnapshot), and keep binary logs longer: "
                 "SET GLOBAL binlog_expire_logs_seconds = 604800",
             )
-        raise Interrupted(f"the MariaDB server ended the binary log: {said} ({number})")
+        raise Interrupted(f"{self._server} ended the binary log: {said} ({number})")
 
     def close(self) -> None:
         self._connection.close()

@@ -63,6 +63,8 @@ class Table:
     engine: str
     rows: int
     """The server's own estimate."""
+    row_bytes: int = 0
+    """So long is a row on average, likewise."""
 
 
 def read(
@@ -73,7 +75,7 @@ def read(
     tables = {
         row[0]: row
         for row in connection.execute(
-            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS FROM information_schema.TABLES "
+            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES "
             "WHERE TABLE_SCHEMA = %s AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
             [database],
         )
@@ -89,7 +91,7 @@ def read(
         if row[0] in columns:
             columns[row[0]].append(row[1:])
     return {
-        name: _table(name, row[1] or "", int(row[2] or 0), columns[name])
+        name: _table(name, row[1] or "", int(row[2] or 0), int(row[3] or 0), columns[name])
         for name, row in tables.items()
     }
 
@@ -105,7 +107,7 @@ _COLUMNS = (
 )
 
 
-def _table(name: str, engine: str, rows: int, columns: list[Any]) -> Table:
+def _table(name: str, engine: str, rows: int, row_bytes: int, columns: list[Any]) -> Table:
     numbered = [(row[9], place) for place, row in enumerate(columns) if row[9] is not None]
     return Table(
         name,
@@ -113,6 +115,7 @@ def _table(name: str, engine: str, rows: int, columns: list[Any]) -> Table:
         tuple(place for _, place in sorted(numbered)),
         engine,
         rows,
+        row_bytes,
     )
 
 
@@ -164,6 +167,8 @@ def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits:
         return Wire(wire.SET, count if count <= 4 else 8)
     if kind in _GEOMETRIES:
         return Wire(wire.GEOMETRY, 4)
+    if kind == "json":
+        return Wire(wire.JSON, 4)
     return Wire(wire.NULL)  # refused by `values`, with the column's name
 
 
@@ -173,15 +178,20 @@ def _varchar(octets: int, compressed: bool) -> Wire:
 
 
 def describe(
-    seen: TableMap, now: Table | None, charset_names: Mapping[int, str]
+    seen: TableMap,
+    now: Table | None,
+    charset_names: Mapping[int, str],
+    trusted: Table | None = None,
 ) -> tuple[tuple[Description, ...], tuple[int, ...]]:
     """The columns and the key at the moment of a table map.
 
     With `binlog_row_metadata=FULL` the map says it all but for MariaDB's own types that look like
-    BINARY, which `now` tells apart. Rows that were logged with less are refused: taking their names
-    from the table as it is now would be a guess.
+    BINARY, which `now` tells apart. Rows that were logged with less have the columns of `trusted`, the
+    table as it surely was then, if the map agrees; otherwise they are refused, as it would be a guess.
     """
     if seen.names is None or seen.members is None or not seen.has_key:
+        if trusted is not None and _agrees(seen, trusted):
+            return trusted.columns, trusted.key
         raise SchemaUnknown(
             f"rows of {seen.database}.{seen.table} were logged without the names of their columns",
             hint="SET GLOBAL binlog_row_metadata = FULL, then take the snapshot anew (--resnapshot)",
@@ -206,6 +216,21 @@ def describe(
             )
         )
     return tuple(columns), seen.key
+
+
+def _agrees(seen: TableMap, table: Table) -> bool:
+    """Whether what the map says is what the table has: types, what may be NULL, signs."""
+    return (
+        seen.wires == tuple(column.wire for column in table.columns)
+        and seen.nullable == tuple(column.nullable for column in table.columns)
+        and (
+            seen.unsigned is None
+            or all(
+                flag == column.unsigned or column.wire.type == wire.YEAR
+                for flag, column in zip(seen.unsigned, table.columns, strict=True)
+            )
+        )
+    )
 
 
 def _decoded(raw: tuple[bytes, ...] | None, charset: str | None) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The first snapshot: every row as it was at one place of the binary log, without a lock.
 
-Called by `source`. `START TRANSACTION WITH CONSISTENT SNAPSHOT` gives a view of all transactional tables
-and, as MariaDB keeps its binary log in step with it, that view's exact place (`binlog_snapshot_%`).
+Called by `source`. `views` gives several connections that see the tables at that place; one plans the
+chunks, the others fetch them ahead while this process encodes. The order stays that of the key.
 
 Tables are read in the order of their primary key, a chunk at a time; a position says after which key to
 go on. After a restart the old view is gone and a new, later one is opened: first the changes in between
@@ -12,64 +12,40 @@ sees never goes back in time. A table whose key cannot be continued from begins 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Refused
 from headwater.capture.mysql import chunks
-from headwater.capture.mysql.connection import Address, Connection, Packet, text_values
+from headwater.capture.mysql.connection import Connection, Packet, text_values
 from headwater.capture.mysql.encoding import ENVELOPE_BYTES
-from headwater.capture.mysql.gtid import GtidPosition
-from headwater.capture.mysql.tables import CapturedTable, Tables, source_block
+from headwater.capture.mysql.tables import CapturedTable, Tables
+from headwater.capture.mysql.views import Views
 
 CHUNK_ROWS = 20_000
-
-
-class View:
-    """A consistent view of the database, and its place in the binary log."""
-
-    def __init__(self, address: Address, *, first: bool) -> None:
-        self.connection = Connection(address)
-        execute = self.connection.execute
-        execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        execute("SET SESSION net_write_timeout = 3600")  # the log may be slower than the server
-        execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        status = dict(execute("SHOW STATUS LIKE 'binlog_snapshot_%'"))
-        self.file = status.get("Binlog_snapshot_file") or ""
-        self.pos = int(status.get("Binlog_snapshot_position") or 0)
-        gtid = self.connection.value("SELECT BINLOG_GTID_POS(%s, %s)", [self.file, self.pos])
-        if not self.file or gtid is None:
-            self.connection.close()
-            raise Refused(
-                "the MariaDB server does not say where in its binary log a snapshot stands",
-                hint="switch the binary log on: log_bin in the server's configuration, then restart it",
-            )
-        self.gtid = GtidPosition.parse(gtid)
-        if first and execute("XA RECOVER"):
-            self.connection.close()
-            raise Refused(
-                "an XA transaction is prepared and not decided: its rows are neither in the snapshot "
-                "nor in what follows it",
-                hint="see XA RECOVER; XA COMMIT or XA ROLLBACK it, then begin again",
-            )
-
-    def close(self) -> None:
-        self.connection.close()
+# Chunks that are fetched ahead are held in memory: so many bytes each, by the server's estimate.
+CHUNK_BYTES = 4 << 20
+CHUNK_ROWS_MIN = 100
 
 
 class Snapshot:
     """Reads what is pending, from a view."""
 
     def __init__(
-        self, config: CaptureConfig, tables: Tables, view: View, server: int, chunk_rows: int
+        self, config: CaptureConfig, tables: Tables, view: Views, server: int, chunk_rows: int
     ) -> None:
         self._config = config
         self._tables = tables
         self._view = view
         self._server = server
         self._chunk_rows = chunk_rows
+        self._free: SimpleQueue[Connection] = SimpleQueue()
+        for reader in view.readers:
+            self._free.put(reader)
         self.progress: Progress | None = None
 
     def read(self, position: Position) -> Iterator[Batch]:
@@ -113,7 +89,11 @@ class Snapshot:
         count = told = 0
         size = 0
         snapshot: dict[str, Any] = {"pending": left, "table": table.name, **again}
-        for rows, last in self._chunks(table, after if chunked else None, chunked):
+        if chunked and self._view.readers:
+            found = self._ahead(table, after)
+        else:
+            found = self._chunks(table, after if chunked else None, chunked)
+        for rows, last in found:
             size += self._encode(table, rows, records)
             count += len(rows)
             if last is not None:
@@ -137,7 +117,7 @@ class Snapshot:
         database, limit = self._tables.database, self._chunk_rows if chunked else None
         while True:
             count = 0
-            statement, parameters = chunks.query(database, table, after, limit)
+            statement, parameters = chunks.query(database, table, after, limit, ordered=chunked)
             for rows in self._view.connection.result(statement, parameters):
                 count += len(rows)
                 last = None
@@ -146,6 +126,43 @@ class Snapshot:
                 yield rows, last
             if not chunked or count < self._chunk_rows:
                 return
+
+    def _ahead(self, table: CapturedTable, after: Any) -> Iterator[tuple[list[Packet], list[str]]]:
+        """The same by several readers, in the same order."""
+        readers = len(self._view.readers)
+        size = self._chunk_rows_of(table.name)
+        with ThreadPoolExecutor(readers) as pool:
+            waiting: deque[Future[list[list[Packet]]]] = deque()
+            over = False
+            try:
+                while waiting or not over:
+                    while not over and len(waiting) <= readers:
+                        last = self._boundary(table, after, size)
+                        waiting.append(pool.submit(self._fetch, table, after, last))
+                        after, over = last, last is None
+                    for rows in waiting.popleft().result():
+                        yield rows, chunks.key_of(table, rows[-1])
+            finally:
+                for unread in waiting:
+                    unread.cancel()
+
+    def _chunk_rows_of(self, name: str) -> int:
+        row_bytes = self._tables.now[name].row_bytes
+        bound = max(CHUNK_ROWS_MIN, CHUNK_BYTES // max(row_bytes, 1))
+        return min(self._chunk_rows, bound)
+
+    def _boundary(self, table: CapturedTable, after: Any, size: int) -> list[str] | None:
+        statement, parameters = chunks.boundary(self._tables.database, table, after, size)
+        found = list(self._view.connection.result(statement, parameters))
+        return chunks.boundary_key(table, found[-1][-1]) if found else None
+
+    def _fetch(self, table: CapturedTable, after: Any, last: Any) -> list[list[Packet]]:
+        reader = self._free.get()
+        try:
+            statement, parameters = chunks.query(self._tables.database, table, after, None, last)
+            return list(reader.result(statement, parameters))
+        finally:
+            self._free.put(reader)
 
     def _encode(self, table: CapturedTable, rows: Sequence[Packet], records: list[Record]) -> int:
         source = self._source(table.name)
@@ -167,9 +184,8 @@ class Snapshot:
     def _source(self, table: str) -> str:
         view = self._view
         gtid = str(view.gtid)
-        name, database = self._config.name, self._tables.database
-        head, tail = source_block(
-            name, database, table, _now_ms(), self._server, gtid, view.file, "true"
+        head, tail = self._tables.source_block(
+            table, _now_ms(), self._server, gtid, view.file, "true"
         )
         return f'{head}{view.pos},"row":0{tail}'
 

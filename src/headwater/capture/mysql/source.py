@@ -1,4 +1,4 @@
-"""MariaDB as a source of changes: wires snapshot and stream together; used by the runner.
+"""MariaDB and MySQL as sources of changes: wires snapshot and stream together; used by the runner.
 
 A position:
 
@@ -20,20 +20,24 @@ from collections.abc import Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap, Misconfigured, Refused
-from headwater.capture.mysql import chunks, preflight, schema, stream
+from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.mysql import chunks, ddl, preflight, schema, stream
+from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
 from headwater.capture.mysql.columns import DECIMALS, ZERO_DATES, Style
 from headwater.capture.mysql.connection import Address, Connection
-from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.incremental import Incremental
-from headwater.capture.mysql.replication import BinlogStream
+from headwater.capture.mysql.replication import SILENCE_S, BinlogStream
 from headwater.capture.mysql.requests import Requests, ask, topic
-from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot, View
+from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot
 from headwater.capture.mysql.tables import Tables, wanted_tables
+from headwater.capture.mysql.views import Views
 from headwater.capture.source import Finding
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
+OPTIONS |= {"snapshot_workers", "silence_s"}
+SCAN_EVENTS_MAX = 20_000
 
 
 class MariaDBSource:
@@ -51,7 +55,9 @@ class MariaDBSource:
         self._connection: Connection | None = None
         self._binlog: BinlogStream | None = None
         self._assembly: Assembly | None = None
-        self._view: View | None = None
+        self._view: Views | None = None
+        self._known_flavor: Flavor | None = None
+        self._silence_s = float(config.option("silence_s", int(SILENCE_S)))
         self._snapshot: Snapshot | None = None
         self._tables: Tables | None = None
         self._incremental: Incremental | None = None
@@ -74,7 +80,8 @@ class MariaDBSource:
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
         first = position is None or begins_again(position)
-        view = self._view = View(self._address, first=first)
+        workers = self._config.option("snapshot_workers", 2)
+        view = self._view = Views(self._flavor(), self._address, first=first, readers=workers)
         try:
             self._tables = None  # as they are now, not as they were before the view
             tables = self._known_tables()
@@ -92,7 +99,7 @@ class MariaDBSource:
                 }
                 yield Batch(position)
             else:
-                self._check_continuity(position)
+                self._flavor().check_continuity(self._database(), position)
                 position = self._on_this_server(position)
                 for batch in self._catch_up(position, view.gtid):
                     position = batch.position
@@ -105,11 +112,16 @@ class MariaDBSource:
 
     def stream(self, position: Position) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
-        self._check_continuity(position)
+        self._flavor().check_continuity(self._database(), position)
         position = self._on_this_server(position)
         assembly = self._assembling(position)
         incremental = self._incremental = Incremental(
-            self._config, self._known_tables(), self._database(), position, self._chunk_rows
+            self._config,
+            self._known_tables(),
+            self._database(),
+            self._flavor(),
+            position,
+            self._chunk_rows,
         )
         new = self._new_tables(position)
         incremental.want(new)
@@ -126,7 +138,7 @@ class MariaDBSource:
             requests.close()
 
     def acknowledge(self, position: Position) -> None:
-        """MariaDB keeps its binary log by age, whoever reads it: there is nothing to tell it."""
+        """The server keeps its binary log by age, whoever reads it: there is nothing to tell it."""
 
     def lag(self) -> Lag:
         behind = self._assembly.behind_s if self._assembly is not None else None
@@ -169,7 +181,12 @@ class MariaDBSource:
         return self._connection
 
     def _server_gtid(self) -> str:
-        return str(self._database().value("SELECT @@gtid_binlog_pos"))
+        return self._flavor().now(self._database())
+
+    def _flavor(self) -> Flavor:
+        if self._known_flavor is None:
+            self._known_flavor = flavors.of(self._database())
+        return self._known_flavor
 
     def _known_tables(self) -> Tables:
         if self._tables is None:
@@ -183,20 +200,51 @@ class MariaDBSource:
                 now,
                 schema.charset_names(database),
                 self._style,
+                self._flavor(),
             )
         return self._tables
 
-    def _refresh(self) -> None:
+    def _refresh(self, changed: list[str], file: str, pos: int) -> None:
+        """A statement has changed these tables. They are known again, if nothing later did."""
         names = wanted_tables(self._config)
         now = schema.read(self._database(), self._address.database, names, missing_ok=True)
-        self._known_tables().refresh(now)
+        tables = self._known_tables()
+        tables.refresh(now)
+        for name in changed:
+            tables.trusted.pop(name, None)
+        if self._full_metadata():
+            return  # rows say themselves what their columns are
+        for name in changed:
+            if name in now and not self._changes_later(name, file, pos):
+                tables.trusted[name] = now[name]
+
+    def _full_metadata(self) -> bool:
+        return self._database().settings("binlog_row_metadata")["binlog_row_metadata"] == "FULL"
+
+    def _changes_later(self, name: str, file: str, pos: int) -> bool:
+        """Whether a later statement in the binary log may have changed the table as well."""
+        database = self._database()
+        files = [str(row[0]) for row in database.execute("SHOW BINARY LOGS")]
+        for later in files[files.index(file) :] if file in files else []:
+            begin = pos if later == file else 4
+            found = database.execute(
+                f"SHOW BINLOG EVENTS IN %s FROM {begin} LIMIT {SCAN_EVENTS_MAX}", [later]
+            )
+            if len(found) == SCAN_EVENTS_MAX or any(
+                row[2].startswith("Query") and int(row[1]) != pos and ddl.mentions(row[5], name)
+                for row in found
+            ):
+                return True
+        return file not in files
 
     def _assembling(self, position: Position) -> Assembly:
         if self._binlog is not None:
             self._binlog.close()
-        after = GtidPosition.parse(position["from"] if "from" in position else position["gtid"])
-        self._binlog = BinlogStream(self._address, after, self._server_id)
-        assembly = self._assembly = Assembly(self._config, self._known_tables(), position)
+        flavor, tables = self._flavor(), self._known_tables()
+        after = flavor.parse(position["from"] if "from" in position else position["gtid"])
+        self._binlog = BinlogStream(flavor, self._address, after, self._server_id, self._silence_s)
+        tables.trust(position.get("schemas", {}))
+        assembly = self._assembly = Assembly(self._config, tables, position, flavor)
         assembly.on_ddl(self._refresh)
         return assembly
 
@@ -213,7 +261,7 @@ class MariaDBSource:
                 )
         return new
 
-    def _catch_up(self, position: Position, end: GtidPosition) -> Iterator[Batch]:
+    def _catch_up(self, position: Position, end: Reached) -> Iterator[Batch]:
         """Changes since an interrupted snapshot, of what it had read."""
         assembly = self._assembling(position)
         state = position["snapshot"]
@@ -234,25 +282,6 @@ class MariaDBSource:
         if position.get("server") == server:
             return position
         return {**position, "server": server, "file": "", "pos": 0}
-
-    def _check_continuity(self, position: Position) -> None:
-        """A server that was reset has the same names for other transactions; their places tell."""
-        database = self._database()
-        if position.get("server") != int(database.value("SELECT @@server_id")):
-            return  # another server took over: its files are others, its GTIDs are checked by itself
-        files = [row[0] for row in database.execute("SHOW BINARY LOGS")]
-        file, pos = position["file"], position["pos"]
-        if file not in files and files and file < files[0]:
-            return  # purged: the server itself looks whether anything after the position is missing
-        there = None
-        if file in files:
-            there = database.value("SELECT BINLOG_GTID_POS(%s, %s)", [file, pos])
-        if there is None or GtidPosition.parse(there) != GtidPosition.parse(position["gtid"]):
-            raise Gap(
-                f"the server's binary log is not the one that was read before: at {file} {pos} "
-                f"it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
-                hint="the server was reset or restored: take the snapshot anew (--resnapshot)",
-            )
 
 
 def _style(config: CaptureConfig) -> Style:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from headwater.capture.change import Batch
 from headwater.capture.mysql.assembly import Assembly
-from headwater.capture.mysql.gtid import GtidPosition
+from headwater.capture.mysql.flavor import Reached
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.source import IDLE_S
 
@@ -32,7 +32,7 @@ def follow(
             yield assembly.take()
 
 
-def follow_until(binlog: BinlogStream, assembly: Assembly, end: GtidPosition) -> Iterator[Batch]:
+def follow_until(binlog: BinlogStream, assembly: Assembly, end: Reached) -> Iterator[Batch]:
     """All transactions up to that position and none after it."""
     while not _reached(assembly, end):
         for frame in binlog.read(IDLE_S):
@@ -44,6 +44,5 @@ def follow_until(binlog: BinlogStream, assembly: Assembly, end: GtidPosition) ->
         yield assembly.take()
 
 
-def _reached(assembly: Assembly, end: GtidPosition) -> bool:
-    now = assembly.gtid
-    return not assembly.open and all(now.has(gtid) for gtid in end.last.values())
+def _reached(assembly: Assembly, end: Reached) -> bool:
+    return not assembly.open and assembly.gtid.covers(end)

@@ -46,9 +46,20 @@ _META_BYTES = {
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING, NEWDECIMAL, BIT, ENUM, SET), 2),
     VARCHAR_COMPRESSED: 2,
 }
-_SIGNED = {TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, DECIMAL, YEAR}
-_TEXT = {VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB}
-_TEXT |= {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY}  # MariaDB gives geometries one as well
+_SIGNED = frozenset((TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, DECIMAL))
+_TEXT = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
+
+
+class Dialect(NamedTuple):
+    """Which columns the optional parts speak of: the two servers differ."""
+
+    signed: frozenset[int]
+    text: frozenset[int]
+
+
+# MariaDB counts YEAR among the numbers, and gives geometries a character set.
+MARIADB = Dialect(_SIGNED | {YEAR}, _TEXT | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY})
+MYSQL = Dialect(_SIGNED, _TEXT)
 
 (
     SIGNEDNESS,
@@ -90,15 +101,15 @@ class TableMap:
     """Whether `key` was logged; without names it means nothing."""
 
 
-def parse(data: bytes) -> TableMap:
+def parse(data: bytes, dialect: Dialect = MARIADB) -> TableMap:
     """The body of a TABLE_MAP event from the database's name on, without checksum."""
     try:
-        return _parse(data)
+        return _parse(data, dialect)
     except (IndexError, UnicodeDecodeError) as error:
         raise BinlogUnreadable(f"A table map in the binary log is damaged: {error}.") from None
 
 
-def _parse(data: bytes) -> TableMap:
+def _parse(data: bytes, dialect: Dialect) -> TableMap:
     database, at = _name(data, 0)
     table, at = _name(data, at)
     count, at = packed_integer(data, at)
@@ -110,7 +121,7 @@ def _parse(data: bytes) -> TableMap:
     nulls = int.from_bytes(_exactly(data, at, null_bytes), "little")
     nullable = tuple(bool(nulls >> place & 1) for place in range(count))
     parts = dict(_optional_parts(data, at + null_bytes))
-    return TableMap(database, table, wires, nullable, **_described(wires, parts))
+    return TableMap(database, table, wires, nullable, **_described(wires, parts, dialect))
 
 
 def _name(data: bytes, at: int) -> tuple[str, int]:
@@ -157,7 +168,9 @@ def _optional_parts(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
         at += length
 
 
-def _described(wires: tuple[Wire, ...], parts: dict[int, bytes]) -> dict[str, Any]:
+def _described(
+    wires: tuple[Wire, ...], parts: dict[int, bytes], dialect: Dialect
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if COLUMN_NAME in parts:
         found["names"] = tuple(text.decode("utf-8") for text in _strings(parts[COLUMN_NAME]))
@@ -166,10 +179,10 @@ def _described(wires: tuple[Wire, ...], parts: dict[int, bytes]) -> dict[str, An
         # A table without a primary key has neither part: with the names that is knowledge too.
         found["key"], found["has_key"] = _key(parts), True
     if SIGNEDNESS in parts:
-        found["unsigned"] = _unsigned(wires, parts[SIGNEDNESS])
+        found["unsigned"] = _unsigned(wires, parts[SIGNEDNESS], dialect)
     elif COLUMN_NAME in parts:
         found["unsigned"] = (False,) * len(wires)
-    collations = _collations(wires, parts)
+    collations = _collations(wires, parts, dialect)
     if collations is not None:
         found["collations"] = collations
     if COLUMN_NAME in parts:
@@ -183,18 +196,20 @@ def _key(parts: dict[int, bytes]) -> tuple[int, ...]:
     return tuple(_integers(parts.get(PRIMARY_KEY_WITH_PREFIX, b"")))[::2]
 
 
-def _unsigned(wires: tuple[Wire, ...], bits: bytes) -> tuple[bool, ...]:
+def _unsigned(wires: tuple[Wire, ...], bits: bytes, dialect: Dialect) -> tuple[bool, ...]:
     """One bit per numeric column, the highest of a byte first."""
     flags = [bool(byte >> shift & 1) for byte in bits for shift in range(7, -1, -1)]
-    numeric = [place for place, wire in enumerate(wires) if wire.type in _SIGNED]
+    numeric = [place for place, wire in enumerate(wires) if wire.type in dialect.signed]
     found = [False] * len(wires)
     for place, flag in zip(numeric, flags, strict=False):
         found[place] = flag
     return tuple(found)
 
 
-def _collations(wires: tuple[Wire, ...], parts: dict[int, bytes]) -> tuple[int | None, ...] | None:
-    texts = [place for place, wire in enumerate(wires) if wire.type in _TEXT]
+def _collations(
+    wires: tuple[Wire, ...], parts: dict[int, bytes], dialect: Dialect
+) -> tuple[int | None, ...] | None:
+    texts = [place for place, wire in enumerate(wires) if wire.type in dialect.text]
     choices = [place for place, wire in enumerate(wires) if wire.type in (ENUM, SET)]
     found: dict[int, int] = {}
     for places, default, each in (

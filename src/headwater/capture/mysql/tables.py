@@ -19,59 +19,42 @@ from headwater.capture.envelope import dumps, quote
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import schema, table_map, values
 from headwater.capture.mysql.columns import Description, Style
+from headwater.capture.mysql.flavor import Flavor
 from headwater.capture.mysql.routed import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
 
 REMEMBERED_MAX = 1000
 
-SOURCE_SCHEMA: dict[str, Any] = {
-    "type": "struct",
-    "fields": [
-        {"type": kind, "optional": optional, "field": name}
-        for name, kind, optional in (
-            ("version", "string", False),
-            ("connector", "string", False),
-            ("name", "string", False),
-            ("ts_ms", "int64", False),
-            ("snapshot", "string", True),
-            ("db", "string", False),
-            ("sequence", "string", True),
-            ("ts_us", "int64", True),
-            ("ts_ns", "int64", True),
-            ("table", "string", True),
-            ("server_id", "int64", False),
-            ("gtid", "string", True),
-            ("file", "string", False),
-            ("pos", "int64", False),
-            ("row", "int32", False),
-            ("thread", "int64", True),
-            ("query", "string", True),
-        )
-    ],
-    "optional": False,
-    "name": "io.debezium.connector.mariadb.Source",
-}
+
+def source_schema(connector: str) -> dict[str, Any]:
+    """The source block in Kafka Connect's terms."""
+    name = f"io.debezium.connector.{connector}.Source"
+    return {"type": "struct", "fields": _SOURCE_FIELDS, "optional": False, "name": name}
 
 
-def source_block(
-    name: str,
-    database: str,
-    table: str | None,
-    ts_ms: int,
-    server: int,
-    gtid: str,
-    file: str,
-    snapshot: str = "false",
-) -> tuple[str, str]:
-    """Debezium's source block up to `pos`, and what follows `row`."""
-    head = (
-        f'{{"version":"{VERSION}","connector":"mariadb","name":{quote(name)},"ts_ms":{ts_ms},'
-        f'"snapshot":"{snapshot}","db":{quote(database)},"sequence":null,"ts_us":{ts_ms}000,'
-        f'"ts_ns":{ts_ms}000000,"table":{"null" if table is None else quote(table)},'
-        f'"server_id":{server},"gtid":"{gtid}","file":{quote(file)},"pos":'
+_SOURCE_FIELDS = [
+    {"type": kind, "optional": optional, "field": name}
+    for name, kind, optional in (
+        ("version", "string", False),
+        ("connector", "string", False),
+        ("name", "string", False),
+        ("ts_ms", "int64", False),
+        ("snapshot", "string", True),
+        ("db", "string", False),
+        ("sequence", "string", True),
+        ("ts_us", "int64", True),
+        ("ts_ns", "int64", True),
+        ("table", "string", True),
+        ("server_id", "int64", False),
+        ("gtid", "string", True),
+        ("file", "string", False),
+        ("pos", "int64", False),
+        ("row", "int32", False),
+        ("thread", "int64", True),
+        ("query", "string", True),
     )
-    return head, ',"thread":null,"query":null}'
+]
 
 
 VERSION = version("headwater")
@@ -89,6 +72,7 @@ class CapturedTable:
         key: Sequence[int],
         style: Style,
         transactional: bool,
+        connector: str = "mariadb",
     ) -> None:
         self.name = name
         self.topic = f"{config.name}.{topic_part(name)}"
@@ -98,10 +82,10 @@ class CapturedTable:
         self.fields = tuple(values.field(column, style) for column in columns)
         self.decoder = RowDecoder(self.fields)
         shown = [field.column for field in self.fields]
-        self.encoder = table_encoder(config, self.topic, shown, self.key, SOURCE_SCHEMA)
+        self.encoder = table_encoder(config, self.topic, shown, self.key, source_schema(connector))
         # The parts of the source block that stay the same: before and after what varies.
         self.source_parts = (
-            f'{{"version":"{VERSION}","connector":"mariadb","name":{quote(config.name)},"ts_ms":',
+            f'{{"version":"{VERSION}","connector":"{connector}","name":{quote(config.name)},"ts_ms":',
             (
                 f'"db":{quote(database)},"sequence":null,"ts_us":',
                 f'"table":{quote(name)},"server_id":',
@@ -177,14 +161,18 @@ class Tables:
         now: Mapping[str, Table],
         charset_names: Mapping[int, str],
         style: Style,
+        flavor: Flavor,
     ) -> None:
         self._config = config
+        self._flavor = flavor
         self.database = database
         self.now = dict(now)
         self._charset_names = charset_names
         self._style = style
         self._by_map: dict[bytes, CapturedTable | None] = {}
         self.latest: dict[str, CapturedTable] = {}
+        self.trusted: dict[str, Table] = {}
+        """Tables that surely look so at the place that is read now; for rows that do not say it."""
         self._used: set[str] = set()
         self.event_topics: set[str] = set()
         self._check_topics()
@@ -223,13 +211,43 @@ class Tables:
         known = self.latest.get(name)
         if known is not None:
             return known.encoder.truncated(source, rest)
-        encoder = table_encoder(self._config, self.topic(name), [], [], SOURCE_SCHEMA)
+        encoder = table_encoder(
+            self._config, self.topic(name), [], [], source_schema(self._flavor.connector)
+        )
         return encoder.truncated(source, rest)
 
     def refresh(self, now: Mapping[str, Table]) -> None:
         """The server was asked again, as a statement changed tables."""
         self.now = dict(now)
         self._by_map.clear()
+
+    def trust(self, schemas: Mapping[str, str]) -> None:
+        """Those that still look as readers know them (by their digests in a position)."""
+        self.trusted = {
+            name: table
+            for name, table in self.now.items()
+            if name in schemas and self.captured(table).digest == schemas[name]
+        }
+
+    def source_block(
+        self,
+        table: str | None,
+        ts_ms: int,
+        server: int,
+        gtid: str,
+        file: str,
+        snapshot: str = "false",
+    ) -> tuple[str, str]:
+        """Debezium's source block up to `pos`, and what follows `row`."""
+        head = (
+            f'{{"version":"{VERSION}","connector":"{self._flavor.connector}",'
+            f'"name":{quote(self._config.name)},"ts_ms":{ts_ms},'
+            f'"snapshot":"{snapshot}","db":{quote(self.database)},"sequence":null,'
+            f'"ts_us":{ts_ms}000,"ts_ns":{ts_ms}000000,'
+            f'"table":{"null" if table is None else quote(table)},'
+            f'"server_id":{server},"gtid":"{gtid}","file":{quote(file)},"pos":'
+        )
+        return head, ',"thread":null,"query":null}'
 
     def by_map(self, body: bytes) -> CapturedTable | None:
         """The table of a table map's bytes from the database's name on; None if it is not captured."""
@@ -239,7 +257,7 @@ class Tables:
             pass
         if len(self._by_map) >= REMEMBERED_MAX:
             self._by_map.clear()
-        seen = table_map.parse(body)
+        seen = table_map.parse(body, self._flavor.dialect)
         table = None
         if self.wants(seen.database, seen.table):
             table = self._known(seen)
@@ -249,10 +267,17 @@ class Tables:
     def _known(self, seen: table_map.TableMap) -> CapturedTable:
         self._used.add(seen.table)
         now = self.now.get(seen.table)
-        columns, key = schema.describe(seen, now, self._charset_names)
+        columns, key = schema.describe(seen, now, self._charset_names, self.trusted.get(seen.table))
         transactional = now is None or now.engine.lower() in ("innodb", "rocksdb", "tokudb")
         table = CapturedTable(
-            self._config, self.database, seen.table, columns, key, self._style, transactional
+            self._config,
+            self.database,
+            seen.table,
+            columns,
+            key,
+            self._style,
+            transactional,
+            self._flavor.connector,
         )
         latest = self.latest.get(seen.table)
         if latest is not None and latest.digest == table.digest:
@@ -264,5 +289,13 @@ class Tables:
         return self.captured(self.now[name])
 
     def captured(self, now: Table) -> CapturedTable:
-        config, style = self._config, self._style
-        return CapturedTable(config, self.database, now.name, now.columns, now.key, style, True)
+        return CapturedTable(
+            self._config,
+            self.database,
+            now.name,
+            now.columns,
+            now.key,
+            self._style,
+            True,
+            self._flavor.connector,
+        )

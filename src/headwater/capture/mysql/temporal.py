@@ -173,3 +173,18 @@ def time_from_text(text: str) -> int:
     micros = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000
     micros += int(fraction.ljust(6, "0")) if fraction else 0
     return -micros if text.startswith("-") else micros
+
+
+def packed_text(is_time: bool, is_date: bool, raw: bytes) -> str:
+    """A date or time inside of a JSON document: eight bytes, the last three of them microseconds."""
+    if len(raw) != 8:
+        raise ValueError("a time has another length than eight bytes")
+    packed = int.from_bytes(raw, "little", signed=True)
+    sign = "-" if packed < 0 else ""
+    whole, micros = divmod(abs(packed), 1 << 24)
+    clock = f"{whole >> 6 & 63:02d}:{whole & 63:02d}.{micros:06d}"
+    if is_time:
+        return f"{sign}{whole >> 12 & 1023:02d}:{clock}"
+    day, month = whole >> 17 & 31, (whole >> 22) % 13
+    date_text = f"{(whole >> 22) // 13:04d}-{month:02d}-{day:02d}"
+    return date_text if is_date else f"{date_text} {whole >> 12 & 31:02d}:{clock}"

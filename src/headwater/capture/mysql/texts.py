@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import re
 import uuid
 import zlib
 from collections.abc import Callable
 
 from headwater.capture.envelope import Column, quote
-from headwater.capture.mysql import charsets
+from headwater.capture.mysql import charsets, json_binary
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description, Field, Style, shown
 from headwater.capture.mysql.errors import BinlogUnreadable, SchemaUnknown
@@ -104,6 +105,20 @@ def _uncompressed(raw: bytes) -> bytes:
         return zlib.decompress(raw[1 + (raw[0] & 7) :], -15 if raw[0] & 8 else 15)
     except zlib.error as error:
         raise BinlogUnreadable(f"a compressed column is damaged: {error}") from None
+
+
+def document(column: Description, _style: Style) -> Field:
+    """MySQL's JSON: binary in the log, text in a snapshot; both become text without spaces."""
+    return Field(
+        shown(column, "string", "io.debezium.data.Json"),
+        length_bytes=column.wire.first,
+        convert=lambda raw: quote(json_binary.text(raw)),
+        from_text=lambda text: quote(_SPACES.sub(lambda found: found[1] or "", text.decode())),
+    )
+
+
+# The server puts one space behind each comma and colon; what is in quotes stays.
+_SPACES = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
 def geometry(column: Description, _style: Style) -> Field:

@@ -229,4 +229,5 @@ _MAKERS: dict[int, Callable[[Description, Style], Field]] = {
     wire.BLOB_COMPRESSED: texts.compressed,
     wire.VARCHAR_COMPRESSED: texts.compressed,
     wire.GEOMETRY: texts.geometry,
+    wire.JSON: texts.document,
 }
