@@ -1,0 +1,85 @@
+"""Arrow columns as PostgreSQL's types, and back. Called by `postgres` only.
+
+    Arrow                     PostgreSQL           Arrow                PostgreSQL
+    int8, int16               smallint             timestamp, UTC       timestamptz
+    int32                     integer              timestamp            timestamp
+    int64                     bigint               date                 date
+    float32, float64          real, double precision  time              time
+    boolean                   boolean              duration             interval
+    string                    text                 binary               bytea
+    decimal(p, s)             numeric(p, s)        struct, list, map    jsonb
+
+Rows go in as CSV that Arrow writes, column by column; null is an empty field without quotes. The server
+reads the texts as whatever type the column has, so a table that somebody made may have other types.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from headwater.views.texts import restored, texts
+
+_T = pa.types
+_PLAIN: Sequence[tuple[Any, str]] = (
+    (_T.is_boolean, "boolean"),
+    (_T.is_int64, "bigint"),
+    (_T.is_int32, "integer"),
+    (_T.is_integer, "smallint"),
+    (_T.is_float32, "real"),
+    (_T.is_floating, "double precision"),
+    (_T.is_date, "date"),
+    (_T.is_time, "time"),
+    (_T.is_duration, "interval"),
+    (_T.is_binary, "bytea"),
+    (_T.is_large_binary, "bytea"),
+    (_T.is_nested, "jsonb"),
+)
+_CSV = csv.WriteOptions(include_header=False, quoting_style="all_valid")
+
+
+def column_type(kind: pa.DataType) -> str:
+    if _T.is_decimal(kind):
+        return f"numeric({kind.precision}, {kind.scale})"
+    if _T.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    return next((name for fits, name in _PLAIN if fits(kind)), "text")
+
+
+def as_csv(rows: pa.RecordBatch) -> bytes:
+    """What COPY … FROM STDIN (FORMAT csv) takes."""
+    columns = [_text(column) for column in rows.columns]
+    names = [str(place) for place in range(len(columns))]
+    out = io.BytesIO()
+    csv.write_csv(pa.RecordBatch.from_arrays(columns, names=names), out, _CSV)
+    return out.getvalue()
+
+
+def from_postgres(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """A column of what psycopg gives back."""
+    if _T.is_nested(kind):
+        return pa.array([restored(value, kind) for value in values], kind)
+    if _T.is_decimal(kind) or not _T.is_string(kind):
+        return pa.array(values, kind)
+    # The table may have a type that is no text, a uuid for example.
+    return pa.array([v if v is None or isinstance(v, str) else str(v) for v in values], kind)
+
+
+def _text(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if _T.is_integer(kind) or _T.is_boolean(kind) or _T.is_string(kind):
+        return column
+    if _T.is_binary(kind) or _T.is_large_binary(kind):
+        found = [None if v is None else "\\x" + v.hex() for v in column.to_pylist()]
+        return pa.array(found, pa.string())
+    if _T.is_duration(kind):
+        micros = column.cast(pa.duration("us")).cast(pa.int64()).cast(pa.string())
+        return pc.binary_join_element_wise(micros, "microseconds", " ")
+    if _T.is_time(kind):
+        return column.cast(pa.string())
+    return texts(column)
