@@ -247,11 +247,11 @@ class Application(Generic[State]):
             why = Closed(f"{self.aggregate.name}-{partition} was let go")
             for _, answered in owner.end(why):
                 answered(why)
-        if self._membership is not None:
-            if not lost:
-                await asyncio.to_thread(self._inbox.flush, RELEASE_DEADLINE_S / 4)
-                self._inbox.done()
-            self._letting_go = partitions
+        if self._membership is not None and not lost:
+            await asyncio.to_thread(self._inbox.flush, RELEASE_DEADLINE_S / 4)
+
+    def forgotten(self, partitions: list[int]) -> None:
+        self._inbox.forget(partitions)
 
     def arrived(self, messages: list[Message]) -> None:
         self._inbox.arrived(messages)

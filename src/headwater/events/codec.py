@@ -97,7 +97,7 @@ class Codec:
         name, data = self._upcasts.lift(config.tag, each.data)
         kind = self._types[name]
         try:
-            event = msgspec.convert(data, kind, dec_hook=models.decode)
+            event: Any = msgspec.convert(data, kind, dec_hook=models.decode)
         except msgspec.ValidationError as error:
             raise UnknownEvent(
                 f"{config.tag} of {each.id} does not become a {name}: {error}",

@@ -65,7 +65,7 @@ class CommandCodec:
         self._name = aggregate.name
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self.types = frozenset(aggregate.commands)
-        self._decoders = {
+        self._decoders: dict[str, msgspec.json.Decoder[Any]] = {
             each.__name__: msgspec.json.Decoder(each, dec_hook=models.decode)
             for each in aggregate.commands
         }

@@ -39,7 +39,10 @@ class Inbox:
         self._open: dict[int, deque[list[Any]]] = {}
         """Per partition: [offset, done], in order."""
         self._done: dict[int, int] = {}
-        self.waiting = 0
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, list(self._open.values())))
 
     def arrived(self, messages: list[Message]) -> None:
         for message in messages:
@@ -47,31 +50,28 @@ class Inbox:
             assert partition is not None and offset is not None
             entry = [offset, False]
             self._open.setdefault(partition, deque()).append(entry)
-            self.waiting += 1
             try:
                 asked, reply = self._codec.decode(message.value() or b"")
             except EventsError as error:
                 logger.error("%s offset %d: %s", self._aggregate.inbox, offset, error)
-                self._finish(partition, entry)
+                entry[1] = True
                 continue
-            self._submit(partition, asked, self._answer(partition, entry, asked, reply))
+            self._submit(partition, asked, self._answer(entry, asked, reply))
 
     def _answer(
-        self, partition: int, entry: list[Any], asked: Asked, reply: ReplyTo | None
+        self, entry: list[Any], asked: Asked, reply: ReplyTo | None
     ) -> Callable[[Any], None]:
         def answered(outcome: Any) -> None:
             if isinstance(outcome, Closed):
                 return  # the next owner reads it again
             if reply is None:
-                self._finish(partition, entry)
+                entry[1] = True
             else:
-                self._reply(partition, entry, asked, reply, outcome)
+                self._reply(entry, asked, reply, outcome)
 
         return answered
 
-    def _reply(
-        self, partition: int, entry: list[Any], asked: Asked, reply: ReplyTo, outcome: Any
-    ) -> None:
+    def _reply(self, entry: list[Any], asked: Asked, reply: ReplyTo, outcome: Any) -> None:
         if isinstance(outcome, Accepted | Refused):
             said = answers.to_reply(outcome)
         else:
@@ -88,13 +88,10 @@ class Inbox:
         )
         self._producer.poll(0)
 
-    def _finish(self, partition: int, entry: list[Any]) -> None:
-        entry[1] = True
-
     def forget(self, partitions: list[int]) -> None:
         """These are another process's now."""
         for each in partitions:
-            self.waiting -= len(self._open.pop(each, ()))
+            self._open.pop(each, None)
             self._done.pop(each, None)
 
     def flush(self, timeout_s: float) -> None:
@@ -106,5 +103,4 @@ class Inbox:
         for partition, entries in list(self._open.items()):
             while entries and entries[0][1]:
                 self._done[partition] = entries.popleft()[0] + 1
-                self.waiting -= 1
         return dict(self._done)

@@ -97,9 +97,7 @@ class Ledger:
         before = self.held.get(asked.id, self._initial)
         if asked.expected is not None and asked.expected != before.version:
             reason = f"expected version {asked.expected}, found {before.version}"
-            return self._without_events(
-                asked, before, Refused(reason, answers.VERSION), draft
-            )
+            return self._without_events(asked, before, Refused(reason, answers.VERSION), draft)
         try:
             decided = self.aggregate.decide(before.state, asked.command)
             if isinstance(decided, Refused):
@@ -153,9 +151,7 @@ class Ledger:
 
     def _accepted(self, id: str, events: int) -> Accepted:
         version = self.held.get(id, self._initial).version
-        return Accepted(
-            self.aggregate.name, self.partition, id, version, events, self.next_offset
-        )
+        return Accepted(self.aggregate.name, self.partition, id, version, events, self.next_offset)
 
     def _remember(self, asked: Asked, answer: Answer, draft: Draft) -> Answer:
         draft.ids.append(asked.command_id)
@@ -195,20 +191,19 @@ class Ledger:
         """Take in events of the log that are behind what is known; in order."""
         held, apply, initial = self.held, self.aggregate.apply, self._initial
         name, partition = self.aggregate.name, self.partition
-        get = held.get
-        for event, offset, at in zip(events, offsets, times, strict=True):
-            id = event.id
-            state, version = get(id, initial)
-            if event.n <= version:
+        for event, offset in zip(events, offsets, strict=True):
+            id: str = event.id
+            before = held.get(id, initial)
+            if event.n <= before.version:
                 continue  # a snapshot is ahead
-            if event.n != version + 1:
+            if event.n != before.version + 1:
                 raise EventsError(
                     f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
-                    f"event {version}",
+                    f"event {before.version}",
                     hint="somebody else wrote to the topic, or events were excised; see "
                     "docs/event-sourcing.md",
                 )
-            held[id] = Held(apply(state, event.data), event.n)
+            held[id] = Held(apply(before.state, event.data), event.n)
         if offsets:
             self.next_offset = offsets[-1] + 1
             self.last_ms = max(self.last_ms, times[-1])
@@ -231,9 +226,7 @@ class Ledger:
             self.learn(command, found, at)
         self.trim()
 
-    def remember_lines(
-        self, lines: Sequence[answers.Line], times: Sequence[int]
-    ) -> None:
+    def remember_lines(self, lines: Sequence[answers.Line], times: Sequence[int]) -> None:
         """Refusals, and commands that had nothing to do."""
         for line, at in zip(lines, times, strict=True):
             if line.refused is not None:
@@ -250,7 +243,7 @@ class Ledger:
         extra = len(self._decided) - self.window
         if extra <= 0:
             return
-        oldest = []
+        oldest: list[str] = []
         for command_id, (_, at) in self._decided.items():
             if len(oldest) == extra or at >= self.last_ms - KEEP_MS:
                 break

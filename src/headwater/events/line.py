@@ -192,9 +192,12 @@ class Line(asyncio.Protocol):
 
     async def _ask(self, api: int, version: int, parts: list[bytes]) -> bytes:
         waiting: asyncio.Future[bytes | None] = self._loop.create_future()
-        self._send(
-            api, version, parts, lambda frame: waiting.done() or waiting.set_result(frame)
-        )
+
+        def answered(frame: bytes | None) -> None:
+            if not waiting.done():
+                waiting.set_result(frame)
+
+        self._send(api, version, parts, answered)
         frame = await waiting
         if frame is None:
             raise Disconnected("the broker closed the connection")

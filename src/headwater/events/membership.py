@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -28,6 +28,8 @@ class Member(Protocol):
     def assigned(self, partitions: list[int]) -> None: ...
 
     async def released(self, partitions: list[int], lost: bool) -> None: ...
+
+    def forgotten(self, partitions: list[int]) -> None: ...
 
     def arrived(self, messages: list[Message]) -> None: ...
 
@@ -125,18 +127,19 @@ class Membership:
 
     def _release(self, places: list[TopicPartition], lost: bool) -> None:
         numbers = [each.partition for each in places]
-        waiting = asyncio.run_coroutine_threadsafe(
-            self._member.released(numbers, lost), self._loop
-        )
+        waiting = asyncio.run_coroutine_threadsafe(self._member.released(numbers, lost), self._loop)
         try:
             waiting.result(RELEASE_DEADLINE_S)
         except TimeoutError:
             logger.warning("%s: owners did not let go in time", self._topic)
-        if lost:
-            return
-        done = {p: o for p, o in self._member.to_commit().items() if p in numbers}
+        if not lost:
+            self._commit_last(numbers)
         for number in numbers:
             self._committed.pop(number, None)
+        self._loop.call_soon_threadsafe(self._member.forgotten, numbers)
+
+    def _commit_last(self, numbers: list[int]) -> None:
+        done = {p: o for p, o in self._member.to_commit().items() if p in numbers}
         if done:
             try:
                 self._consumer.commit(
@@ -145,6 +148,3 @@ class Membership:
                 )
             except KafkaException as error:
                 logger.warning("%s: offsets were not committed: %s", self._topic, error)
-
-
-Callback = Callable[..., None]

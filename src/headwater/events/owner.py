@@ -129,7 +129,12 @@ class Owner:
 
     async def _landing(self, flying: _Flying) -> None:
         waiting: asyncio.Future[None] = self._loop.create_future()
-        flying.waiting.append(lambda _: waiting.done() or waiting.set_result(None))
+
+        def landed(_: object) -> None:
+            if not waiting.done():
+                waiting.set_result(None)
+
+        flying.waiting.append(landed)
         await waiting
 
     async def drain(self, deadline_s: float) -> None:
@@ -252,9 +257,8 @@ class Owner:
     def _refuse_too_large(self, flying: _Flying) -> bool:
         """Alone in its batch and still too large: that one command cannot be stored."""
         if len(flying.draft.asked) == 1 and len(self._flying) == 1:
-            answered = flying.waiting.pop(0)
             self._reclaim()
-            self._pending.popleft()
+            _, answered = self._pending.popleft()
             answered(EventsError("the events of one command are larger than a batch may be"))
             return True
         self._reclaim()
@@ -307,7 +311,9 @@ class Owner:
                     for topic, address in restored.claim.leaders.items()
                 }
             except (Fenced, Disconnected, SparkError) as error:
-                logger.warning("%s-%d: %s; trying again", self.aggregate.name, self.partition, error)
+                logger.warning(
+                    "%s-%d: %s; trying again", self.aggregate.name, self.partition, error
+                )
                 continue
             except EventsError as error:
                 logger.error("%s-%d: %s", self.aggregate.name, self.partition, error)
@@ -345,9 +351,7 @@ class Owner:
 
         async def look() -> None:
             try:
-                found = await asyncio.to_thread(
-                    find_decisions, self._settings, self._ledger, asked
-                )
+                found = await asyncio.to_thread(find_decisions, self._settings, self._ledger, asked)
             except (SparkError, Disconnected) as error:
                 logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
                 self._reclaim()

@@ -51,9 +51,7 @@ def restore(
     return Restored(claim, ledger)
 
 
-def _replay(
-    cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int
-) -> None:
+def _replay(cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int) -> None:
     place = (ledger.aggregate.name, ledger.partition)
     for chunk in reading.read(cluster, place, start, end):
         events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
@@ -63,9 +61,7 @@ def _replay(
         snapshots.replayed({each.id for each in events}, len(events))
 
 
-def _remember_before(
-    cluster: Cluster, ledger: Ledger, start: int, end: int, now_ms: int
-) -> None:
+def _remember_before(cluster: Cluster, ledger: Ledger, start: int, end: int, now_ms: int) -> None:
     """The commands of the last events that the snapshots spare us: only who decided what."""
     place = (ledger.aggregate.name, ledger.partition)
     log_start = reading.ends(cluster, place)[0]
@@ -113,9 +109,7 @@ def find_decisions(
                         name, partition, event.id, event.n, count, offset + 1
                     )
         for chunk in _since(cluster, (ledger.aggregate.answers, partition), since, wanted):
-            for line, offset in zip(
-                answers.decode_lines(chunk.lines), chunk.offsets, strict=True
-            ):
+            for line, offset in zip(answers.decode_lines(chunk.lines), chunk.offsets, strict=True):
                 if line.command in wanted and line.refused is not None:
                     found[line.command] = Refused(line.refused, line.kind)
                 elif line.command in wanted:

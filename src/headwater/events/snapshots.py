@@ -2,9 +2,9 @@
 
 Records of the compacted topic NAME.snapshots, written by the owner under its claim:
 
-    key  the aggregate's id    {"fold":"…","n":17,"state":{…}}      the state after its 17th event
-    key  "\\0position"          {"fold":"…","offset":120000}         every aggregate that had an event
-                                                                     before that offset has a record
+    key  the aggregate's id    {"fold":"…","n":17,"state":{…}}   the state after its 17th event
+    key  "\\0position"          {"fold":"…","offset":120000}      every aggregate that had an event before
+                                                                  that offset has a record with all of them
 
 Never the truth: with another fold (`Aggregate.fingerprint`), a missing position or a gap, all of them
 are ignored and the events are read from the start. Deleting the topic's records costs time, nothing else.
@@ -97,8 +97,13 @@ class Snapshots:
         yield [*batch, (POSITION, self._encoder.encode(position))]
         self._dirty, self._events = set(), 0
 
-    def load(self, cluster: Cluster, end: int) -> tuple[dict[str, Held], int]:
-        """All states, and the offset from which on to read events; nothing and 0 where they do not fit."""
+    def load(
+        self, cluster: Cluster, end: int, only: bytes | None = None
+    ) -> tuple[dict[str, Held], int]:
+        """States (all, or one), and the offset from which on to read events.
+
+        Nothing, and 0, where they do not fit.
+        """
         nothing: tuple[dict[str, Held], int] = ({}, 0)
         if self._decoder is None:
             return nothing
@@ -108,6 +113,8 @@ class Snapshots:
         for found in reading.pieces(cluster, place, start, end):
             for record in found:
                 assert record.key is not None, "a compacted topic takes no record without a key"
+                if only is not None and record.key not in (only, POSITION):
+                    continue
                 if record.value is None:
                     latest.pop(record.key, None)
                 else:

@@ -1,0 +1,190 @@
+"""Looking at what happened, from any process: states of now and of then, and histories to be read.
+
+    reader = Reader(accounts, "127.0.0.1:9092")
+    reader.state("alice")                        now, from the snapshot and what came behind it
+    reader.as_of("alice", yesterday)             as it was at any earlier moment
+    print(reader.history("alice"))               who did what, when and why
+    for events in reader.replay(): …             everything, from any position on, at full speed
+
+Reads committed events; owns nothing, writes nothing. Blocking. A list of one aggregate needs a look at
+all events of its partition: there is no index by key in a log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headwater.events import models, reading, topics
+from headwater.events.aggregate import Aggregate
+from headwater.events.codec import Codec
+from headwater.events.errors import BadTopic
+from headwater.events.ledger import Held
+from headwater.events.snapshots import Snapshots
+from headwater.spark import connect
+from headwater.spark.connect import Cluster
+from headwater.views.position import Position
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event of a history."""
+
+    offset: int
+    at: datetime
+    n: int
+    event: Any
+    command: str
+    who: str
+    why: str
+    correlation: str
+    causation: str
+
+    def __str__(self) -> str:
+        said = f"{self.at:%Y-%m-%d %H:%M:%S}  {self.n:>5}  {described(self.event)}"
+        said += f"  by {self.who}" if self.who else ""
+        return said + (f"  because {self.why}" if self.why else "")
+
+
+class History(list[Entry]):
+    """Prints as one line for each event."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+def described(event: Any) -> str:
+    """An event in one line: its class, and its fields."""
+    fields = msgspec.to_builtins(event, enc_hook=models.encode)
+    spelled = ", ".join(f"{name}={value}" for name, value in fields.items())
+    return f"{type(event).__name__}({spelled})"
+
+
+class Reader(Generic[State]):
+    """Of one aggregate type."""
+
+    def __init__(
+        self, aggregate: Aggregate[State], bootstrap: str, client: Mapping[str, str] | None = None
+    ) -> None:
+        self.aggregate = aggregate
+        self._codec = Codec(aggregate)
+        self._cluster = Cluster({"bootstrap.servers": bootstrap, **(client or {})})
+        self._count = 0
+
+    def __enter__(self) -> Reader[State]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    # ---- one aggregate --------------------------------------------------------------------------
+
+    def state(self, id: str, *, snapshots: bool = True) -> State:
+        """As it is now."""
+        return self.held(id, snapshots=snapshots).state
+
+    def held(self, id: str, *, snapshots: bool = True) -> Held:
+        """State and version."""
+        held, start = Held(self.aggregate.initial, 0), 0
+        partition = self._partition(id)
+        if snapshots:
+            place = (self.aggregate.snapshots, partition)
+            end = reading.ends(self._cluster, place)[1]
+            found, start = Snapshots(self.aggregate, partition, 1).load(
+                self._cluster, end, id.encode()
+            )
+            held = found.get(id, held)
+        return self._folded(id, held, start, reading.ends(self._cluster, self._place(id))[1])
+
+    def as_of(self, id: str, when: datetime | int) -> State:
+        """As it was at that moment (milliseconds, or a time that knows its zone)."""
+        ms = when if isinstance(when, int) else int(when.timestamp() * 1000)
+        end = reading.at_time(self._cluster, self._place(id), ms + 1)
+        held = self._folded(id, Held(self.aggregate.initial, 0), 0, end)
+        return held.state
+
+    def history(self, id: str, until: int | None = None) -> History:
+        """Everything that happened to it, in order."""
+        found = History()
+        end = reading.ends(self._cluster, self._place(id))[1] if until is None else until
+        for chunk in reading.read(self._cluster, self._place(id), 0, end, id.encode()):
+            for each, offset, ms in zip(
+                self._codec.decode(chunk.lines, len(chunk.offsets)),
+                chunk.offsets,
+                chunk.times,
+                strict=True,
+            ):
+                at = datetime.fromtimestamp(ms / 1000, UTC)
+                found.append(
+                    Entry(
+                        *(offset, at, each.n, each.data, each.command),
+                        *(each.who, each.why, each.correlation, each.causation),
+                    )
+                )
+        return found
+
+    def _folded(self, id: str, held: Held, start: int, end: int) -> Held:
+        state, version = held
+        apply = self.aggregate.apply
+        for chunk in reading.read(self._cluster, self._place(id), start, end, id.encode()):
+            for each in self._codec.decode(chunk.lines, len(chunk.offsets)):
+                if each.n > version:
+                    state = apply(state, each.data)
+                    version = each.n
+        return Held(state, version)
+
+    # ---- all of them ----------------------------------------------------------------------------
+
+    def replay(self, start: Position | None = None) -> Iterator[tuple[Position, list[Any]]]:
+        """Lists of events (with `id`, `n`, `data`, …), each with the position behind it.
+
+        Partition after partition, up to the end of now. What is done with a list, and the position,
+        should be stored together: then whatever was replayed can go on from there.
+        """
+        name = self.aggregate.name
+        at = dict((start or Position()).offsets.get(name, {}))
+        for partition in range(self._partitions()):
+            end = reading.ends(self._cluster, (name, partition))[1]
+            begin = at.get(partition, 0)
+            for chunk in reading.read(self._cluster, (name, partition), begin, end):
+                at[partition] = chunk.offsets[-1] + 1
+                events = self._codec.decode(chunk.lines, len(chunk.offsets))
+                yield Position({name: dict(at)}), events
+
+    def end(self) -> Position:
+        """The position behind everything that is committed now."""
+        name = self.aggregate.name
+        places = {(name, p): connect.LATEST for p in range(self._partitions())}
+        found = self._cluster.list_offsets(places, connect.READ_COMMITTED)
+        return Position({name: {p: offset for (_, p), offset in found.items()}})
+
+    # ---- where ----------------------------------------------------------------------------------
+
+    def _partitions(self) -> int:
+        deadline = time.monotonic() + 10
+        while not self._count:
+            found = self._cluster.metadata([self.aggregate.name]).topics
+            if self.aggregate.name in found:
+                self._count = len(found[self.aggregate.name].leaders)
+            elif time.monotonic() > deadline:
+                raise BadTopic(
+                    f"there is no topic {self.aggregate.name!r}",
+                    hint="the first application that opens the aggregate makes it",
+                )
+        return self._count
+
+    def _partition(self, id: str) -> int:
+        return topics.partition_of(id, self._partitions())
+
+    def _place(self, id: str) -> tuple[str, int]:
+        return self.aggregate.name, self._partition(id)
