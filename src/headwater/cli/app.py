@@ -24,6 +24,8 @@ COMMANDS = (
     "run",
     "views",
     "wait",
+    "rebuild",
+    "verify",
     "state",
     "topics",
     "users",

@@ -7,7 +7,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,6 +20,7 @@ from headwater.cli.admin import (
     print_table,
 )
 from headwater.cli.client import client_settings
+from headwater.cli.pipeline_words import paths_argument, to_option, understood
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -36,12 +37,9 @@ def add_to(app: typer.Typer) -> None:
     app.command("views")(views)
 
 
-def paths_argument() -> Any:
-    return typer.Argument(..., metavar="PATH", help="Pipeline files, or folders of them.")
-
-
 def views(
     paths: list[Path] = paths_argument(),
+    to: list[str] = to_option(),
     watch: bool = typer.Option(False, "--watch", help="Look again every second, until Ctrl-C."),
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
@@ -56,8 +54,10 @@ def views(
     from headwater.pipelines.handles import views_of
     from headwater.spark.connect import Cluster
 
+    given = understood(paths, to, bootstrap)
+    bootstrap = given.bootstrap
     with admin(bootstrap) as client:
-        declared = views_of(paths)
+        declared = views_of(given.paths, given.targets)
         cluster = Cluster(client_settings(bootstrap))
         try:
             while True:

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from headwater.cli.admin import json_option, print_json
-from headwater.cli.views import paths_argument
+from headwater.cli.pipeline_words import paths_argument, to_option, understood
 
 NOT_YET = 3
 
@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
 def wait(
     view: str = typer.Argument(..., metavar="VIEW", help="Name of the view."),
     paths: list[Path] = paths_argument(),
+    to: list[str] = to_option(),
     position: str = typer.Option(
         ...,
         "--position",
@@ -40,7 +41,8 @@ def wait(
     from headwater.views.waiting import NotYet
 
     wanted = Position.parse(position)
-    found = handle(the_view(view, views_of(paths)))
+    given = understood(paths, to)
+    found = handle(the_view(view, views_of(given.paths, given.targets)))
     try:
         reached = found.wait(wanted, timeout)
     except NotYet as error:

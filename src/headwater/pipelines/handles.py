@@ -6,7 +6,8 @@ something as soon as it is run (`@udf("long")`); only then is a session started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,19 +19,29 @@ from headwater.views import waiting
 from headwater.views.registry import is_target
 
 
-def views_of(paths: Iterable[Path]) -> list[View]:
-    """Every view that the files declare."""
+def views_of(paths: Iterable[Path], targets: Mapping[str, str] | None = None) -> list[View]:
+    """Every view that the files declare; `targets`: where some of them live instead."""
     sources = read(paths)
     try:
-        return load(sources)
+        views = load(sources)
     except PipelineError:
         from headwater.pipelines.session import session
 
         spark = session("local[1]", name="headwater", settings={"spark.log.level": "ERROR"})
         try:
-            return load(sources)
+            views = load(sources)
         finally:
             spark.stop()
+    return placed(views, targets or {})
+
+
+def placed(views: Sequence[View], targets: Mapping[str, str]) -> list[View]:
+    """The views, some of them with another `to` than their files say."""
+    for name in targets:
+        the_view(name, views)
+    return [
+        replace(view, to=targets[view.name]) if view.name in targets else view for view in views
+    ]
 
 
 def the_view(name: str, views: Sequence[View]) -> View:

@@ -1,0 +1,120 @@
+"""What `views`, `wait`, `verify` and `rebuild` are told alike: files, or the project in this folder.
+
+Without PATH the project's headwater.toml says where its pipelines, its log and its views are; an option
+on the command line goes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headwater.cli.admin import DEFAULT_BOOTSTRAP
+from headwater.cli.client import client_config
+from headwater.cli.properties import parse_assignments
+
+if TYPE_CHECKING:
+    from headwater.pipelines.application import Order
+
+DEFAULT_CHECKPOINTS = "data/checkpoints"
+DEFAULT_MASTER = "local[*]"
+
+
+def paths_argument() -> Any:
+    return typer.Argument(
+        None,
+        metavar="[PATH]...",
+        show_default=False,
+        help="Pipeline files, or folders of them; none: those of headwater.toml.",
+    )
+
+
+def to_option() -> Any:
+    return typer.Option(
+        [], "--to", metavar="NAME=TARGET", help="Where a view lives, if not where its file says."
+    )
+
+
+def checkpoints_option() -> Any:
+    return typer.Option(
+        DEFAULT_CHECKPOINTS,
+        "--checkpoints",
+        metavar="DIR",
+        help="Where queries remember how far they are, as for headwater run.",
+    )
+
+
+def master_option() -> Any:
+    return typer.Option(
+        DEFAULT_MASTER,
+        "--master",
+        envvar="HEADWATER_MASTER",
+        help="Where Spark runs: local[N], spark://…",
+    )
+
+
+def conf_option() -> Any:
+    return typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark.")
+
+
+@dataclass(frozen=True)
+class Given:
+    """The words, with what the project says where they say nothing."""
+
+    paths: tuple[Path, ...]
+    bootstrap: str
+    checkpoints: str = DEFAULT_CHECKPOINTS
+    master: str = DEFAULT_MASTER
+    settings: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+
+def understood(
+    paths: Sequence[Path] | None,
+    to: Sequence[str],
+    bootstrap: str = DEFAULT_BOOTSTRAP,
+    checkpoints: str = DEFAULT_CHECKPOINTS,
+    master: str = DEFAULT_MASTER,
+    conf: Sequence[str] = (),
+) -> Given:
+    targets = _assignments(to, "--to", "order_search=sqlite:shop.db")
+    settings = _assignments(conf, "--conf", "spark.executor.memory=2g")
+    if paths:
+        return Given(tuple(paths), bootstrap, checkpoints, master, settings, targets)
+    from headwater.project.file import FILE, load
+
+    project = load(Path(FILE))
+    declared = {name: str(view["to"]) for name, view in project.views.items()}
+    return Given(
+        tuple(project.folder / path for path in project.pipelines),
+        project.address if bootstrap == DEFAULT_BOOTSTRAP else bootstrap,
+        project.checkpoints if checkpoints == DEFAULT_CHECKPOINTS else checkpoints,
+        project.master if master == DEFAULT_MASTER else master,
+        {**project.conf, **settings},
+        {**declared, **targets},
+    )
+
+
+def _assignments(words: Sequence[str], option: str, example: str) -> dict[str, str]:
+    try:
+        return parse_assignments(words)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, for example {option} {example}") from None
+
+
+def order_of(given: Given) -> Order:
+    """As an application of Spark is told it."""
+    from headwater.pipelines.application import Order
+
+    return Order(
+        paths=given.paths,
+        bootstrap=given.bootstrap,
+        checkpoints=given.checkpoints,
+        master=given.master,
+        client=client_config(),
+        settings=given.settings,
+    )
