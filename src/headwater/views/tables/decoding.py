@@ -1,0 +1,251 @@
+"""Change records to typed changes: one Spark job for all tables of a view.
+
+Understood is what `hw.table` understands: Debezium's envelope (also inside `payload`), and plain rows, where
+a record without a value deletes its key. The value is parsed once, for all of these forms together. A
+value that does not fit that is parsed again, strictly: so a mistake in it stops the query with a reason,
+and a row that has a column named `op` is still a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+COLUMNS = ("key", "value", "topic", "partition", "offset")
+"""Of the log's records, those that are needed."""
+_OURS = ("op", "before", "after", "payload")
+_BROKEN = "_headwater_broken"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A change stream understood as a table."""
+
+    topic: str
+    row: StructType
+    key: tuple[str, ...]
+    derived: tuple[str, ...] = ()
+    """Spark's SQL over its columns; kept beside them in the state."""
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        return tuple(self.row.names.index(name) for name in self.key)
+
+
+def decoded(records: DataFrame, tables: Sequence[Table]) -> list[pa.Table]:
+    """The changes of each table in a batch of records, as `netting` takes them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parsed = records.where(F.col("topic").isin(*{table.topic for table in tables})).select(
+        "topic",
+        F.col("partition").alias("p"),
+        F.col("offset").alias("o"),
+        F.col("key").cast("string").alias("key"),
+        F.col("value").cast("string").alias("value"),
+    )
+    for n, table in enumerate(tables):
+        own = F.when(F.col("topic") == table.topic, _parsed(table))
+        parsed = parsed.withColumn(f"parsed{n}", own)
+    changes = parsed.select(
+        "topic", "p", "o", *(_change(table, n).alias(f"t{n}") for n, table in enumerate(tables))
+    )
+    for n, table in enumerate(tables):
+        if table.derived:
+            changes = _with_derived(changes, n, table)
+    found = changes.toArrow()
+    return [_of_table(found, n, table) for n, table in enumerate(tables)]
+
+
+def state_schema(table: Table, spark: object) -> StructType:
+    """The columns of a table's state: c0, c1, …, and d0, … for what is derived."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F  # noqa: N812
+
+    assert isinstance(spark, SparkSession)
+    empty = spark.createDataFrame([], table.row)
+    return empty.select(
+        *(F.col(f"`{name}`").alias(f"c{n}") for n, name in enumerate(table.row.names)),
+        *(F.expr(text).alias(f"d{n}") for n, text in enumerate(table.derived)),
+    ).schema
+
+
+# ---- one value in all its forms -----------------------------------------------------------------------
+
+
+def _parsed(table: Table) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if any(name.lower() in _OURS for name in table.row.names):
+        return F.lit(None).cast(_forms(table))
+    schema = StructType([*_forms(table).fields, StructField(_BROKEN, StringType())])
+    return F.from_json("value", schema, {"columnNameOfCorruptRecord": _BROKEN})
+
+
+def _forms(table: Table) -> StructType:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    key = StructType([table.row[name] for name in table.key])
+    envelope = [
+        StructField("op", StringType()),
+        StructField("before", key),
+        StructField("after", table.row),
+    ]
+    return StructType([*table.row.fields, *envelope, StructField("payload", StructType(envelope))])
+
+
+def _change(table: Table, number: int) -> Column:
+    """struct<c0, c1, …, gone, emptied, m0, …>, null in records of other topics."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parsed = F.col(f"parsed{number}")
+    quick = parsed.isNotNull()
+    if _BROKEN in _names(table):
+        quick = quick & parsed[_BROKEN].isNull()
+    slow = _strictly(table)
+    mine = F.col("topic") == table.topic
+    change = F.when(F.col("value").isNull(), _deleted_by_key(table)).when(
+        quick, _from_forms(table, parsed)
+    )
+    return F.when(mine, change.otherwise(slow))
+
+
+def _names(table: Table) -> tuple[str, ...]:
+    clash = any(name.lower() in _OURS for name in table.row.names)
+    return () if clash else (_BROKEN,)
+
+
+def _from_forms(table: Table, parsed: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    inner = F.coalesce(
+        parsed["payload"],
+        F.struct(*(parsed[name].alias(name) for name in ("op", "before", "after"))),
+    )
+    plain = F.struct(*(parsed[name].alias(name) for name in table.row.names))
+    return _from_parts(table, inner["op"], inner["before"], inner["after"], plain)
+
+
+def _strictly(table: Table) -> Column:
+    """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit fails."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructType
+
+    inner = F.coalesce(F.get_json_object("value", "$.payload"), F.col("value"))
+    op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _OURS[:3])
+    is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
+    key = StructType([table.row[name] for name in table.key])
+    strict = {"mode": "FAILFAST"}
+    return _from_parts(
+        table,
+        F.when(is_envelope, op),
+        F.when(is_envelope, F.from_json(before, key, strict)),
+        F.when(is_envelope, F.from_json(after, table.row, strict)),
+        F.when(~F.coalesce(is_envelope, F.lit(False)), F.from_json(inner, table.row, strict)),
+    )
+
+
+def _from_parts(table: Table, op: Column, before: Column, after: Column, plain: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    emptied = (op == "t") & before.isNull() & after.isNull()
+    envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | emptied)
+    envelope = F.coalesce(envelope, F.lit(False))
+    gone = envelope & (op == "d")
+    by_key = _key_row(table)
+    columns = []
+    for name in table.row.names:
+        value = F.when(envelope, after[name]).otherwise(plain[name])
+        if name in table.key:
+            value = F.when(gone, F.coalesce(before[name], by_key[name])).otherwise(value)
+        columns.append(value)
+    moved = envelope & ~gone & before.isNotNull() & ~_equal(table, before, after)
+    return _struct(
+        columns,
+        gone,
+        envelope & F.coalesce(emptied, F.lit(False)),
+        [F.when(moved, before[name]) for name in table.key],
+    )
+
+
+def _equal(table: Table, before: Column, after: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    same = F.lit(True)
+    for name in table.key:
+        # A source that does not tell the row before says nothing of its key either.
+        same = same & (before[name].isNull() | before[name].eqNullSafe(after[name]))
+    return same
+
+
+def _deleted_by_key(table: Table) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    by_key = _key_row(table)
+    columns = [
+        by_key[name] if name in table.key else F.lit(None).cast(table.row[name].dataType)
+        for name in table.row.names
+    ]
+    nothing = [F.lit(None).cast(table.row[name].dataType) for name in table.key]
+    return _struct(columns, F.lit(True), F.lit(False), nothing)
+
+
+def _struct(columns: list[Column], gone: Column, emptied: Column, moved: list[Column]) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.struct(
+        *(column.alias(f"c{n}") for n, column in enumerate(columns)),
+        gone.alias("gone"),
+        emptied.alias("emptied"),
+        *(column.alias(f"m{n}") for n, column in enumerate(moved)),
+    )
+
+
+def _key_row(table: Table) -> Column:
+    """The key columns from the record's key: JSON, Debezium's JSON with a schema, or plain text."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructType
+
+    wanted = StructType([table.row[name] for name in table.key])
+    text = F.col("key")
+    inner = F.coalesce(F.get_json_object(text, "$.payload"), text)
+    parsed = F.from_json(inner, wanted)
+    if len(table.key) > 1:
+        return parsed
+    plain = F.trim(text, F.lit('"')).try_cast(wanted[0].dataType)
+    return F.when(text.startswith("{"), parsed).otherwise(F.struct(plain.alias(table.key[0])))
+
+
+# ---- to what the state takes --------------------------------------------------------------------------
+
+
+def _with_derived(changes: DataFrame, number: int, table: Table) -> DataFrame:
+    """Add d0, … to a table's changes: Spark's SQL over its columns under their own names."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    own = f"t{number}"
+    names = changes.columns
+    spread = changes.select(
+        *names, *(F.col(f"{own}.c{n}").alias(name) for n, name in enumerate(table.row.names))
+    )
+    for n, text in enumerate(table.derived):
+        spread = spread.withColumn(own, F.col(own).withField(f"d{n}", F.expr(text)))
+    return spread.select(*names)
+
+
+def _of_table(found: pa.Table, number: int, table: Table) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    mine = found.filter(pc.equal(found["topic"], table.topic))
+    change = mine[f"t{number}"].combine_chunks()
+    if isinstance(change, pa.ChunkedArray):
+        change = pa.concat_arrays(change.chunks) if change.num_chunks else pa.array([], change.type)
+    columns = dict(zip((field.name for field in change.type), change.flatten(), strict=True))
+    return pa.table({**columns, "p": mine["p"], "o": mine["o"]})
