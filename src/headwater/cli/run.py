@@ -40,6 +40,12 @@ def run(
         help="Where queries remember how far they are; shared storage, for a cluster.",
     ),
     once: bool = typer.Option(False, "--once", help="Bring every view up to date, then leave."),
+    to: list[str] = typer.Option(
+        [], "--to", metavar="VIEW=TARGET", help="Where a view lives, instead of what its file says."
+    ),
+    wait_for_topics: bool = typer.Option(
+        False, "--wait-for-topics", help="Wait for topics that are not there yet."
+    ),
     conf: list[str] = typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark."),
 ) -> int:
     """Run the queries that pipeline files declare, until told to stop.
@@ -52,6 +58,10 @@ def run(
         settings = parse_assignments(conf)
     except ValueError as error:
         raise typer.BadParameter(f"{error}, for example --conf spark.executor.memory=2g") from None
+    try:
+        targets = parse_assignments(to)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}, for example --to orders=sqlite:shop.db") from None
 
     from headwater.cli.admin import admin
 
@@ -70,6 +80,8 @@ def run(
         once=once,
         client=_client_config(),
         settings=settings,
+        targets=targets,
+        wait_for_topics=wait_for_topics,
     )
     return run_pipelines(order, _say)
 

@@ -6,9 +6,11 @@ the queries and their topics, before any of them runs. Then `running` keeps them
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +22,10 @@ from headwater.pipelines.connector import Connector, connector_for
 from headwater.pipelines.context import Context
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.loading import load, modules_of, read
-from headwater.pipelines.lock import hold
+from headwater.pipelines.following import at_current_version
+from headwater.pipelines.handles import placed
+from headwater.pipelines.loading import load, load_again, modules_of, read
+from headwater.pipelines.lock import hold, try_hold
 from headwater.pipelines.log import Log
 from headwater.pipelines.query import Query, Surroundings
 from headwater.pipelines.running import run_always, run_once, stop_signals
@@ -31,6 +35,9 @@ from headwater.pipelines.tuning import tune
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+TOPIC_LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,10 @@ class Order:
     """Settings of the Kafka client (security)."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """View's name → `to`, in place of what its file says."""
+    wait_for_topics: bool = False
+    """Whether a topic that is not there yet is waited for."""
 
 
 def run(order: Order, say: Callable[[str], None]) -> int:
@@ -58,7 +69,7 @@ def run(order: Order, say: Callable[[str], None]) -> int:
     connector = connector_for(sources, order.remote)
     spark = _session(order, connector)
     try:
-        views = load(sources)
+        views = [at_current_version(view) for view in retargeted(load(sources), order.targets)]
         for view in views:
             target_of(view)
             connector.admit(view)
@@ -73,9 +84,12 @@ def run(order: Order, say: Callable[[str], None]) -> int:
             say=say,
             once=order.once,
             alive=lambda: not _spark_is_gone(order.remote),
+            renew=lambda view, version: _renewed(order, view, version),
+            hold=lambda view: _held(spark, checkpoints, view),
         )
-        queries = prepare(views, around, known)
         with stop_signals() as stopped:
+            waiting = stopped if order.wait_for_topics else None
+            queries = prepare(views, around, known, waiting)
             code = (run_once if order.once else run_always)(queries, stopped)
         del lock
         return code
@@ -103,19 +117,53 @@ def _spark_is_gone(remote: str | None) -> bool:
     return process is not None and process.poll() is not None
 
 
-def prepare(views: Sequence[View], around: Surroundings, topics: Mapping[str, int]) -> list[Query]:
-    """Build every view, and see that its topics are there; make those that views write to."""
+def retargeted(views: Sequence[View], targets: Mapping[str, str]) -> list[View]:
+    """The views, with another `to` where one is given."""
+    return [
+        replace(view, effect=None) if view.name in targets else view
+        for view in placed(views, targets)
+    ]
+
+
+def prepare(
+    views: Sequence[View],
+    around: Surroundings,
+    topics: Mapping[str, int],
+    waiting: threading.Event | None = None,
+) -> list[Query]:
+    """Build every view, and see that its topics are there; make those that views write to.
+
+    With `waiting`, a topic that is missing is waited for, until that event ends it.
+    """
     written = dict.fromkeys(name for view in views if (name := topic_of(view)))
     for topic in written:
         if topic not in topics:
             around.log.ensure_topic(topic, {})
-    built = [_built(view, around, {*topics, *written}) for view in views]
+    known = {*topics, *written}
+    built = []
+    for view in views:
+        made = around.build(view)
+        known = _wait_for_topics(made, around, known, waiting) if waiting else known
+        if waiting is not None and waiting.is_set():
+            return []
+        built.append(_admitted(made, known))
     around.log.ensure_topic(progress.TOPIC, progress.TOPIC_CONFIG, partitions=1)
     return [Query(each, around) for each in built]
 
 
-def _built(view: View, around: Surroundings, topics: Iterable[str]) -> Built:
-    built = around.build(view)
+def _wait_for_topics(
+    built: Built, around: Surroundings, known: set[str], stopped: threading.Event
+) -> set[str]:
+    missing = [topic for topic in built.reads if topic not in known]
+    if missing:
+        around.say(f"{built.view.name}: waits for the topic {', '.join(missing)}")
+    while any(topic not in known for topic in missing) and not stopped.wait(TOPIC_LOOK_S):
+        known = known | around.log.topics().keys()
+    return known
+
+
+def _admitted(built: Built, topics: Iterable[str]) -> Built:
+    view = built.view
     for topic in built.reads:
         if topic not in topics:
             near = get_close_matches(topic, topics, 1)
@@ -126,6 +174,22 @@ def _built(view: View, around: Surroundings, topics: Iterable[str]) -> Built:
                 else f"create it with: headwater topics create {topic}",
             )
     return built
+
+
+def _renewed(order: Order, view: View, version: int) -> View:
+    """The view as its file says it now, at another version."""
+    found = {each.name: each for each in retargeted(load_again(order.paths), order.targets)}
+    if view.name not in found:
+        raise PipelineError(f"the view {view.name!r} is not declared any more")
+    _carry_functions(order.paths)
+    return replace(found[view.name], version=version)
+
+
+def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | None:
+    """The lock of a version's own checkpoint; None while `headwater rebuild` has it."""
+    if not checkpoints.is_local:
+        return contextlib.nullcontext()
+    return try_hold(spark, Path(checkpoints.of(view.checkpoint)))
 
 
 def _session(order: Order, connector: Connector) -> SparkSession:

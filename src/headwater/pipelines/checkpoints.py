@@ -84,7 +84,7 @@ class Checkpoints:
         return StateMisfit(
             f"the view {name!r} no longer fits its checkpoint: {difference}",
             hint=f"undo the change, or give the view a new name, or let it start anew with: "
-            f"mv {folder} {folder}.old",
+            f"mv {folder} {folder}.old (a view in a store: headwater rebuild {name.partition('@')[0]})",
         )
 
     def _read(self, name: str) -> Shape | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headwater.pipelines.errors import PipelineError
+from headwater.views.registry import is_target
 
 Mode = Literal["append", "update", "complete"]
 MODES = ("append", "update", "complete")
@@ -62,6 +63,11 @@ class View:
     def dead_letters(self) -> str:
         """The topic for what does not fit a schema, or is refused; named as a share group's would be."""
         return f"dlq.headwater-{self.name}"
+
+
+def in_store(view: View) -> bool:
+    """Whether the view lives in a store of `headwater.views`, or is a function."""
+    return view.effect is not None or is_target(view.to)
 
 
 class Declarations:

@@ -67,6 +67,11 @@ def told_to_stop(text: str) -> str | None:
     return found[-1] if found else None
 
 
+def is_away(text: str) -> bool:
+    """Whether a query failed because its store does not answer."""
+    return "headwater.views.target.Unavailable" in text
+
+
 def brief(error: BaseException | str) -> str:
     """An error as one line: the last line of a Python traceback, or Spark's own first sentence."""
     if isinstance(error, HeadwaterError):

@@ -59,6 +59,14 @@ def load(sources: Iterable[Source]) -> list[View]:
     return views
 
 
+def load_again(paths: Iterable[Path]) -> list[View]:
+    """As `load`, with the files as they are now, helpers that they import included."""
+    given = list(paths)
+    for module in modules_of(given):
+        sys.modules.pop(module.__name__, None)
+    return load(read(given))
+
+
 def modules_of(paths: Iterable[Path]) -> list[ModuleType]:
     """Every loaded module that lies under the given paths, helpers that a file imported included."""
     roots = [path.resolve() for path in paths]

@@ -13,14 +13,24 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
+from headwater.errors import HeadwaterError
 from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.building import Built
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import REAL_TIME, View
-from headwater.pipelines.errors import NotRealTime, PipelineError, brief, misfit, told_to_stop
+from headwater.pipelines.errors import (
+    NotRealTime,
+    PipelineError,
+    brief,
+    is_away,
+    misfit,
+    told_to_stop,
+)
+from headwater.pipelines.following import Following, current_version, follows
 from headwater.pipelines.log import Log
 from headwater.pipelines.targets import refuse_leftovers
 from headwater.pipelines.telling import Telling
@@ -29,6 +39,8 @@ STOP_PATIENCE_S = 20.0
 TRIES_ONCE = 3
 """With --once there is an end to it: whoever waits for the result must hear."""
 REAL_TIME_BATCH = "5 seconds"
+AWAY_MOST_S = 10.0
+FOLLOW_AGAIN_S = 1.0
 
 
 class State(enum.Enum):
@@ -55,6 +67,10 @@ class Surroundings:
     once: bool = False
     alive: Callable[[], bool] = lambda: True
     """Whether Spark itself is there."""
+    renew: Callable[[View, int], View] = lambda view, version: replace(view, version=version)
+    """The view at another version, as its file says it now."""
+    hold: Callable[[View], Any | None] = lambda _: nullcontext()
+    """Takes a version's checkpoint, which a rebuild may still have (None)."""
 
 
 class Query:
@@ -68,6 +84,9 @@ class Query:
         self._built: Built | None = built
         self._around = around
         self._telling = Telling(built.view, around.log, around.say)
+        self._following = Following(built.view)
+        self._held: Any = None
+        self._said_held = False
         self._spark_query: Any = None
         self._backoff = Backoff()
         self._due = 0.0
@@ -77,6 +96,8 @@ class Query:
 
     def step(self) -> None:
         """Do what is due now; called several times a second."""
+        if self.state is not State.FINISHED and (other := self._following.other_version()):
+            self._follow(other)
         if self.state is State.WAITING and time.monotonic() >= self._due:
             self._start()
         elif self.state is State.RUNNING:
@@ -96,18 +117,45 @@ class Query:
 
     def stop(self) -> None:
         """Let the batch at hand end, then stop, and tell how far it came."""
+        self._halt()
+        self._following.close()
+        if self.state not in ENDED:
+            self.state = State.STOPPED
+            self._telling.event("stopped")
+
+    def _halt(self) -> None:
         if self.state is State.RUNNING:
             self._let_batch_end()
             self._spark_query.stop()
             self._telling.take(self._spark_query)
             self._telling.tell(force=True)
-        if self.state not in ENDED:
-            self.state = State.STOPPED
-            self._telling.event("stopped")
+        if self._held is not None and hasattr(self._held, "release"):
+            self._held.release()
+        self._held = None
+
+    def _follow(self, version: int) -> None:
+        """Readers see another version now: go on with that one."""
+        self._halt()
+        self._telling.event("stopped", version=self.view.version)
+        self.state, self._due = State.WAITING, time.monotonic() + FOLLOW_AGAIN_S
+        try:
+            self.view = self._around.renew(self.view, version)
+        except HeadwaterError as error:
+            self._around.say(
+                f"{self.view.name}: cannot go on with version {version}: {brief(error)}"
+            )
+            return
+        self._around.say(f"{self.view.name}: goes on with version {version}, which readers see now")
+        self._following.close()
+        self._following = Following(self.view)
+        self._telling = Telling(self.view, self._around.log, self._around.say)
+        self._built, self._backoff, self._due = None, Backoff(), 0.0
 
     # ---- starting -------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        if self.view.version > 1 and not self._hold():
+            return
         try:
             # It was built before any query ran: what is wrong with it now may pass.
             built, self._built = self._built or self._around.build(self.view), None
@@ -131,6 +179,15 @@ class Query:
             self._started, self._batches_before = time.monotonic(), self._telling.batches
             self._telling.event("started", run_id=str(self._spark_query.runId))
             self._around.say(f"{self.view.name}: running, to {self.view.to}")
+
+    def _hold(self) -> bool:
+        if self._held is None:
+            self._held = self._around.hold(self.view)
+        if self._held is None:
+            if not self._said_held:
+                self._around.say(f"{self.view.name}: waits for headwater rebuild to let go of it")
+            self._said_held, self._due = True, time.monotonic() + FOLLOW_AGAIN_S
+        return self._held is not None
 
     def _admit(self, built: Built) -> None:
         checkpoints = self._around.checkpoints
@@ -173,7 +230,11 @@ class Query:
         if isinstance(error, BaseException) and not self._around.alive():
             raise error  # no query can be started again
         if (refusal := self._mistake(str(error))) is not None:
-            self._refuse(refusal)
+            other = current_version(self.view) if follows(self.view) else None
+            if other is not None and other != self.view.version:
+                self._follow(other)  # it was dropped, or its successor has taken over
+            else:
+                self._refuse(refusal)
             return
         self._backoff = self._backoff.failed(ran_s, batches=batches)
         if self._around.once and self._backoff.failures >= TRIES_ONCE:
@@ -182,6 +243,8 @@ class Query:
             self._around.say(f"{self.view.name}: failed: {brief(error)}")
             return
         wait_s = self._backoff.wait_s
+        if is_away(str(error)):
+            wait_s = min(wait_s, AWAY_MOST_S)  # it comes back by itself: see that soon
         self._due = time.monotonic() + wait_s
         self.state = State.WAITING
         self._telling.event("failed", reason=brief(error), retry_s=wait_s)

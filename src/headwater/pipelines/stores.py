@@ -6,6 +6,7 @@ what is decided here: which columns they have, of which kind the view is, and wh
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
@@ -49,7 +50,7 @@ def applying_of(result: Result) -> Applying:
             hint="run it with headwater run",
         )
     check_key(view, result.frame, needed=result.updates or DELETED in result.frame.columns)
-    target = store_of(view, shape_of(view, result.frame))
+    target = store_of(view, shape_of(view, result.frame), context.checkpoint)
     _prepare(view, target)
     letters = None
     if view.on_refused != FAIL:
@@ -58,14 +59,30 @@ def applying_of(result: Result) -> Applying:
     return Applying(target, context.checkpoint, letters)
 
 
-def store_of(view: View, shape: Shape) -> Target:
+def store_of(view: View, shape: Shape, checkpoint: str | None = None) -> Target:
     """The target of a view; nothing is opened yet. PipelineError if there cannot be one."""
+    if view.effect is not None:
+        return _function(view, shape, checkpoint)
     try:
         return registry.target_for(view.to, shape)
     except HeadwaterError as error:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
         ) from error
+
+
+def _function(view: View, shape: Shape, checkpoint: str | None) -> Target:
+    from headwater.views.function import FunctionTarget
+
+    folder = shape.options.get("staging") or checkpoint
+    assert view.effect is not None
+    if folder is None or "://" in folder:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is a function, which keeps its position in a local "
+            "folder",
+            hint="name one: options={'staging': FOLDER}",
+        )
+    return FunctionTarget(view.effect, Path(folder), view.to, shape)
 
 
 def shape_of(view: View, frame: DataFrame) -> Shape:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines import stores
-from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.declared import REAL_TIME, View, in_store
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result as Result
 from headwater.pipelines.rows import as_records
@@ -42,7 +42,7 @@ def target_of(view: View) -> tuple[Target, str]:
     """The target that a view names, and the rest of its name."""
     scheme, colon, rest = view.to.partition(":")
     target = _TARGETS.get(scheme)
-    if target is None and (view.effect is not None or registry.is_target(view.to)):
+    if target is None and in_store(view):
         return stores.writer_of, rest
     if target is None or not colon:
         known = ", ".join(f"{name}:" for name in (*_TARGETS, *registry.schemes()))

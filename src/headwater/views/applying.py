@@ -23,12 +23,12 @@ from headwater.views import offset_log, ordering
 from headwater.views.deadletters import Letters, Origin, Refused
 from headwater.views.holding import wait_while_held
 from headwater.views.position import Position
-from headwater.views.staging import Staged, find_origins, identity, stage_part
+from headwater.views.staging import ROWS_AT_ONCE, Staged, find_origins, identity, stage_part
 from headwater.views.target import Applied, Misfit, Part, Refusal, RowsRefused, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 REFUSED_MAX = 10_000
 """Of one batch. More are no bad rows but a view that does not fit its target."""
@@ -86,9 +86,25 @@ class Applying:
             return
         applied = Applied(batch, self._epoch, position)
         staged = self._stage(frame, batch)
-        self._refuse(frame, [each for part in staged for each in part.part.refused], applied, 0)
+        refused = [each for part in staged for each in part.part.refused]
+        self._refuse(refused, applied, 0, frame.sparkSession, frame)
         parts = [each.part for each in staged if each.part.rows]
-        self._commit(frame, applied, parts)
+        self._commit(applied, parts, frame.sparkSession, frame)
+        self._applied = applied
+
+    def apply_rows(
+        self, rows: pa.Table, batch: int, position: Position, spark: SparkSession
+    ) -> None:
+        """The same for rows that are on the driver already, each key once; `_deleted` among them."""
+        if not self.is_due(batch, position):
+            return
+        applied = Applied(batch, self._epoch, position)
+        parts: list[Part] = []
+        if rows.num_rows:
+            part = self.target.stage(batch, 0, iter(rows.to_batches(ROWS_AT_ONCE)))
+            parts = [part] if part.rows else []
+            self._refuse(part.refused, applied, 0, spark)
+        self._commit(applied, parts, spark)
         self._applied = applied
 
     def _stage(self, frame: DataFrame, batch: int) -> list[Staged]:
@@ -101,7 +117,13 @@ class Applying:
         found = rows.mapInArrow(task, "part STRING").collect()
         return [Staged.from_json(text) for (text,) in found]
 
-    def _commit(self, frame: DataFrame, applied: Applied, parts: Sequence[Part]) -> None:
+    def _commit(
+        self,
+        applied: Applied,
+        parts: Sequence[Part],
+        spark: SparkSession,
+        frame: DataFrame | None = None,
+    ) -> None:
         turn = 0
         while True:
             if "://" not in self.checkpoint:
@@ -111,12 +133,17 @@ class Applying:
                 return
             except RowsRefused as error:
                 turn += 1
-                self._refuse(frame, error.refusals, applied, turn)
+                self._refuse(error.refusals, applied, turn, spark, frame)
 
     # ---- refused rows -----------------------------------------------------------------------------
 
     def _refuse(
-        self, frame: DataFrame, refusals: Sequence[Refusal], applied: Applied, turn: int
+        self,
+        refusals: Sequence[Refusal],
+        applied: Applied,
+        turn: int,
+        spark: SparkSession,
+        frame: DataFrame | None = None,
     ) -> None:
         if not refusals:
             return
@@ -131,10 +158,10 @@ class Applying:
                 f"{self.target.address} refuses {len(refusals)} rows of one batch of the view "
                 f"{view!r}, the first because: {first.reason}; {first.row}"
             )
-        origins = self._origins(frame, refusals)
+        origins = {} if frame is None else self._origins(frame, refusals)
         shape = self.target.shape
         known = [Refused(each, origins.get(identity(shape, each.row))) for each in refusals]
-        self._letters.put(frame.sparkSession, known, applied, turn)
+        self._letters.put(spark, known, applied, turn)
 
     def _origins(self, frame: DataFrame, refusals: Iterable[Refusal]) -> dict[str, Origin]:
         """Which records the rows came from: looked for in the batch once more, as this is rare."""

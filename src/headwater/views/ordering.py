@@ -14,6 +14,7 @@ Records with the view's key as theirs are always in one partition.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headwater.views.target import DELETED, VALID_FROM, Kind, Shape
@@ -45,6 +46,25 @@ def arranged(frame: DataFrame, shape: Shape) -> DataFrame:
     if shape.kind is Kind.APPEND:
         return rows
     return rows.repartition(*(F.col(quoted(name)) for name in shape.key))
+
+
+def latest(frame: DataFrame, shape: Shape) -> DataFrame:
+    """The rows of a batch as they would be staged: the view's columns, and `_deleted` after them."""
+    from pyspark.sql.types import StructType
+
+    rows = arranged(frame, shape)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        held = list(batches)
+        if held:
+            yield from in_order(pa.Table.from_batches(held), shape).to_batches()
+
+    if shape.kind is Kind.APPEND:
+        return rows
+    kept = StructType([field for field in rows.schema.fields if field.name != ORDER])
+    return rows.mapInArrow(task, kept)
 
 
 def has_record(frame: DataFrame) -> bool:

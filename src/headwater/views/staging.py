@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.views.ordering import RECORD, in_order
-from headwater.views.target import Kind, Part, Refusal, Shape, Target
+from headwater.views.target import VALID_FROM, Kind, Part, Refusal, Shape, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,11 +106,14 @@ def _with_keys(
 
     from headwater.views.json_rows import documents
 
-    for name in shape.key:
+    needed = [(name, f"its key {name} is null") for name in shape.key]
+    if shape.kind is Kind.HISTORY:
+        needed.append((VALID_FROM, "it does not say since when it is so"))
+    for name, reason in needed:
         column = batch.column(name)
         if column.null_count:
             bad = batch.filter(column.is_null()).select(shape.schema.names)
-            refused += [Refusal(text, f"its key {name} is null", part) for text in documents(bad)]
+            refused += [Refusal(text, reason, part) for text in documents(bad)]
             batch = batch.filter(pc.is_valid(column))
     return batch
 
