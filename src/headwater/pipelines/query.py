@@ -69,6 +69,8 @@ class Surroundings:
     """Whether Spark itself is there."""
     renew: Callable[[View, int], View] = lambda view, version: replace(view, version=version)
     """The view at another version, as its file says it now."""
+    current: Callable[[View], int | None] = current_version
+    """The version that the query is to run; a rebuild goes on with its own, whatever readers see."""
     hold: Callable[[View], Any | None] = lambda _: nullcontext()
     """Takes a version's checkpoint, which a rebuild may still have (None)."""
 
@@ -84,7 +86,7 @@ class Query:
         self._built: Built | None = built
         self._around = around
         self._telling = Telling(built.view, around.log, around.say)
-        self._following = Following(built.view)
+        self._following = Following(built.view, around.current)
         self._held: Any = None
         self._said_held = False
         self._spark_query: Any = None
@@ -147,7 +149,7 @@ class Query:
             return
         self._around.say(f"{self.view.name}: goes on with version {version}, which readers see now")
         self._following.close()
-        self._following = Following(self.view)
+        self._following = Following(self.view, self._around.current)
         self._telling = Telling(self.view, self._around.log, self._around.say)
         self._built, self._backoff, self._due = None, Backoff(), 0.0
 

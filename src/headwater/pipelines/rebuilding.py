@@ -213,6 +213,7 @@ def _surroundings(
         checkpoints=checkpoints,
         log=log,
         say=audience.say,
+        current=lambda view: view.version,
     )
 
 
