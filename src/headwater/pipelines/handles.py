@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.loading import load, read
+from headwater.pipelines.loading import load_again
 from headwater.pipelines.stores import kind_of
 from headwater.views import waiting
 from headwater.views.registry import is_target
@@ -21,15 +21,17 @@ from headwater.views.registry import is_target
 
 def views_of(paths: Iterable[Path], targets: Mapping[str, str] | None = None) -> list[View]:
     """Every view that the files declare; `targets`: where some of them live instead."""
-    sources = read(paths)
+    given = list(paths)
     try:
-        views = load(sources)
-    except PipelineError:
+        views = load_again(given)
+    except PipelineError as error:
+        if error.__cause__ is None:
+            raise  # not what a file did when it was run
         from headwater.pipelines.session import session
 
         spark = session("local[1]", name="headwater", settings={"spark.log.level": "ERROR"})
         try:
-            views = load(sources)
+            views = load_again(given)
         finally:
             spark.stop()
     return placed(views, targets or {})
