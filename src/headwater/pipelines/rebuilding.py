@@ -78,6 +78,8 @@ class Rebuilding:
     def run(self, *, switch: bool) -> int:
         """Build; then switch, or go on until somebody does."""
         if not self._step_until(self._is_near):
+            if self.stopped.is_set():
+                self.audience.say("stopped; the same command goes on from here")
             return FAILED
         if switch:
             return self._hand_over()
