@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 
+from headwater.spark.errors import BadOption
 from headwater.spark.source.output import BadValue
 from headwater.spark.source.values.avro import AvroValues
 from headwater.spark.source.values.json import JsonValues
 from headwater.spark.source.values.letters import DeadLetters, Letter
+from headwater.spark.source.values.typed import value_ddl
 from tests.compat.cluster import Cluster
 from tests.spark.source.reading import produce, read
 
@@ -167,6 +169,24 @@ def test_avro_values_are_decoded(framed: bool) -> None:
     assert found.to_pylist() == [{**row, "counts": [("a", 1)]}, None]
     assert [each.row for each in bad] == [2, 3, 4]
     assert "1 bytes follow" in bad[1].reason
+
+
+def test_an_avro_name_stands_for_what_was_defined_before_it() -> None:
+    """As in Debezium's envelope, whose `after` names the record that `before` defines."""
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    fields = [
+        {"name": "before", "type": ["null", row]},
+        {"name": "after", "type": ["null", "shop.orders.Value"]},
+        {"name": "next", "type": {"type": "array", "items": "Value"}},
+    ]
+    envelope = {"type": "record", "name": "Envelope", "namespace": "shop.orders", "fields": fields}
+    value = "STRUCT<`id`: BIGINT>"
+    found = value_ddl(json.dumps(envelope), "avro")
+    assert found == f"STRUCT<`before`: {value}, `after`: {value}, `next`: ARRAY<{value}>>"
+    for name, sentence in (("Envelope", "holds itself"), ("Other", "without saying what it is")):
+        fields[2]["type"] = name
+        with pytest.raises(BadOption, match=sentence):
+            value_ddl(json.dumps(envelope), "avro")
 
 
 # ---- dead letters ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headwater.spark.errors import BadOption
 
@@ -17,26 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headwater.spark.source.options import SourceOptions
-
-_PLAIN = {
-    "string": "STRING",
-    "bytes": "BINARY",
-    "int": "INT",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "enum": "STRING",
-    "fixed": "BINARY",
-}
-_LOGICAL = {
-    "timestamp-millis": "TIMESTAMP",
-    "timestamp-micros": "TIMESTAMP",
-    "local-timestamp-millis": "TIMESTAMP_NTZ",
-    "local-timestamp-micros": "TIMESTAMP_NTZ",
-    "date": "DATE",
-    "uuid": "STRING",
-}
 
 
 class Bad(NamedTuple):
@@ -68,7 +48,9 @@ def value_ddl(schema: str, schema_format: str) -> str:
     """The type of the column `value`."""
     text = schema.strip()
     if schema_format != "json":
-        return _avro_ddl(_avro_record(text))
+        from headwater.spark.source.values.avro_types import ddl
+
+        return ddl(text)
     if not text.startswith("{"):
         return text if text.upper().startswith("STRUCT<") else f"STRUCT<{text}>"
     from pyspark.sql.types import StructType
@@ -80,45 +62,3 @@ def value_ddl(schema: str, schema_format: str) -> str:
             f"schema is no schema of Spark's: {error}.",
             hint='Write it as SQL ("id BIGINT, total DOUBLE") or as df.schema.json().',
         ) from None
-
-
-def _avro_record(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise BadOption(f"schema is no Avro schema: {error}.") from None
-    if not isinstance(found, dict) or found.get("type") != "record":
-        raise BadOption("The Avro schema of values must be a record.")
-    return found
-
-
-def _avro_ddl(kind: Any) -> str:
-    if isinstance(kind, list):
-        others = [each for each in kind if each != "null"]
-        if len(others) != 1:
-            raise BadOption(
-                f"The Avro schema has a union of {others}, for which Spark has no column type.",
-                hint="Only a type, or a type and null, can be read here.",
-            )
-        return _avro_ddl(others[0])
-    if isinstance(kind, str):
-        if kind not in _PLAIN:
-            raise BadOption(f"The Avro schema names type {kind!r} without saying what it is.")
-        return _PLAIN[kind]
-    if not isinstance(kind, dict) or "type" not in kind:
-        raise BadOption(f"The Avro schema has {kind!r} in place of a type.")
-    logical = kind.get("logicalType")
-    if logical in _LOGICAL:
-        return _LOGICAL[logical]
-    if logical == "decimal":
-        return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})"
-    if kind["type"] == "record":
-        fields = ", ".join(
-            f"`{each['name']}`: {_avro_ddl(each['type'])}" for each in kind["fields"]
-        )
-        return f"STRUCT<{fields}>"
-    if kind["type"] == "array":
-        return f"ARRAY<{_avro_ddl(kind['items'])}>"
-    if kind["type"] == "map":
-        return f"MAP<STRING, {_avro_ddl(kind['values'])}>"
-    return _avro_ddl(kind["type"])
