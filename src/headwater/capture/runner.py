@@ -190,6 +190,35 @@ def forget(config: CaptureConfig) -> None:
         writer.close()
 
 
+def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
+    """End a capture for good: what the database keeps for it goes; with `topics`, so does what the log
+    has. What was done, in sentences."""
+    writer = Writer(config.name, config.bootstrap, config.client)
+    try:
+        stored = writer.open()  # fences a run that still goes on
+        source = open_source(config)
+        try:
+            named = source.topics() if topics else []
+            _patiently(source.forget)
+        finally:
+            source.close()
+        said = ["the database keeps nothing for it any more"]
+        if topics:
+            prefix = f"{config.name}."
+            extra = ("transaction", "schema-changes", "avro-schemas", "message", "requests")
+            own = {topic for topic in named if topic.startswith(prefix)}
+            gone = writer.delete_topics(own | {f"{prefix}{name}" for name in extra})
+            said.append(f"topics deleted: {', '.join(gone) or 'none'}")
+            writer.erase()
+        elif stored is not None:
+            # Rows that go meanwhile must not stay with readers, should there be another run.
+            writer.forget()
+            said.append("its topics stay; another run would begin anew, with truncate events")
+        return said
+    finally:
+        writer.close()
+
+
 def _patiently(act: Callable[[], None]) -> None:
     deadline = time.monotonic() + FORGET_S
     while True:

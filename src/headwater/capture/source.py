@@ -41,6 +41,31 @@ class Finding:
     """The command that mends it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which rows of one table are to be read again; the default: all."""
+
+    where: str | None = None
+    """A condition in the database's own SQL."""
+    first: str | None = None
+    last: str | None = None
+    """Values of the key's first column, both included."""
+
+    @property
+    def whole(self) -> bool:
+        return self == Range()
+
+
+WHOLE = Range()
+
+
+def check_range(tables: list[str], within: Range) -> None:
+    if not within.whole and len(tables) != 1:
+        raise Misconfigured(
+            "a part of the rows can be read again of one table at a time", hint="name one table"
+        )
+
+
 class Source(Protocol):
     """A database whose changes are captured."""
 
@@ -74,8 +99,10 @@ class Source(Protocol):
         """The topics that it will write to, to be created before the first record."""
         ...
 
-    def request_snapshot(self, tables: list[str]) -> str:
-        """Ask the capture that runs to read these tables again, all if none; a sentence on how."""
+    def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
+        """Ask the capture that runs to read these tables again, all if none; a sentence on how.
+
+        `within`: of one table, only these rows."""
         ...
 
     def forget(self) -> None:

@@ -126,6 +126,24 @@ class Writer:
         """Make the next run begin with a snapshot again."""
         self.write(Batch({"again": True}))
 
+    def erase(self) -> None:
+        """Forget the capture altogether: the next run of this name is its first."""
+        assert self._producer is not None
+        with _plain("the position cannot be removed"):
+            self._producer.begin_transaction()
+            self._producer.produce(POSITIONS, None, self._name.encode())
+            self._producer.commit_transaction(TIMEOUT_S)
+
+    def delete_topics(self, topics: Iterable[str]) -> list[str]:
+        """Those of them that there are; which ones."""
+        with _plain("topics cannot be deleted"):
+            there = self._admin.list_topics(timeout=TIMEOUT_S).topics
+            found = sorted({topic for topic in topics if topic in there})
+            if found:
+                for made in self._admin.delete_topics(found, operation_timeout=TIMEOUT_S).values():
+                    made.result()
+        return found
+
     def close(self) -> None:
         """Let go; a transaction that is open is aborted by the next writer, or by its time-out."""
         if self._producer is not None:

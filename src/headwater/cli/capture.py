@@ -1,4 +1,4 @@
-"""`headwater capture`: a database's changes into the log; run, check, snapshot, status."""
+"""`headwater capture`: a database's changes into the log; run, check, snapshot, status, schema, remove."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def add_to(app: typer.Typer) -> None:
     capture.command("check")(check)
     capture.command("snapshot")(snapshot)
     capture.command("status")(status)
+    capture.command("schema")(schema)
+    capture.command("remove")(remove)
     app.add_typer(capture)
 
 
@@ -115,18 +117,84 @@ def snapshot(
     tables: list[str] = typer.Argument(
         None, metavar="[TABLE]…", help="Which tables; all, if none is named."
     ),
+    where: str = typer.Option(
+        None, "--where", metavar="SQL", help="Only these rows of the one table."
+    ),
+    first: str = typer.Option(
+        None, "--first", metavar="KEY", help="From this value of the key's first column on."
+    ),
+    last: str = typer.Option(None, "--last", metavar="KEY", help="Up to this one, included."),
     bootstrap: str = bootstrap_option(),
     file: Path = FILE,
     database: str | None = FROM,
 ) -> None:
-    """Read tables again while the capture goes on, for a new table or to heal one."""
-    from headwater.capture.source import open_source
+    """Read tables again while the capture goes on, for a new table or to heal one.
+
+    Rows that are there come again as `r`; of rows that are gone nothing is said.
+    """
+    from headwater.capture.source import Range, open_source
 
     source = open_source(_config(name, bootstrap, file, database, []))
     try:
-        print(source.request_snapshot(list(tables or [])))
+        print(source.request_snapshot(list(tables or []), Range(where, first, last)))
     finally:
         source.close()
+
+
+def schema(
+    name: str = NAME,
+    table: str = typer.Argument(..., metavar="TABLE", help="The table, as its topic names it."),
+    key: bool = typer.Option(False, "--key", help="The key's schema instead of the value's."),
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+) -> int:
+    """Print the newest Avro schema of a table's records, for a capture with format = "avro"."""
+    from headwater.capture.writer import read_topic
+
+    config = _config(name, bootstrap, file, database, [])
+    subject = f"{name}.{table}-{'key' if key else 'value'}"
+    found = [
+        json.loads(value)
+        for _, value in read_topic(bootstrap, config.avro_topic, config.client)
+        if value
+    ]
+    texts = [one["schema"] for one in found if one["subject"] == subject]
+    if not texts:
+        known = ", ".join(sorted({one["subject"] for one in found})) or "nothing"
+        print(f"{config.avro_topic} has no {subject}; it has {known}", file=sys.stderr)
+        return 1
+    print(texts[-1])
+    return 0
+
+
+def remove(
+    name: str = NAME,
+    topics: bool = typer.Option(
+        False, "--topics", help="Delete the capture's topics as well, with all that they hold."
+    ),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    bootstrap: str = bootstrap_option(),
+    file: Path = FILE,
+    database: str | None = FROM,
+) -> int:
+    """End a capture for good: take its slot, publication or triggers out of the database.
+
+    A run that still goes on is fenced and ends. Topics stay, unless they are to go as well.
+    """
+    from headwater.capture.runner import remove as remove_capture
+
+    config = _config(name, bootstrap, file, database, [])
+    if not yes:
+        if not sys.stdin.isatty():
+            print("nobody is here to be asked: say --yes", file=sys.stderr)
+            return 1
+        what = "the capture and its topics" if topics else "the capture"
+        if not typer.confirm(f"Remove {what} {name}?"):
+            return 1
+    for sentence in remove_capture(config, topics=topics):
+        print(f"{name}: {sentence}")
+    return 0
 
 
 def status(
@@ -162,7 +230,9 @@ def status(
         print(f"{name}: never run")
     else:
         ago = time.time() - stored["ts_ms"] / 1000
-        phase = "in its first snapshot" if stored["position"].get("snapshot") else "streaming"
+        phase = "in its first snapshot" if "snapshot" in stored["position"] else "streaming"
+        if "again" in stored["position"]:
+            phase = "removed, or told to begin anew"
         print(f"{name}: {phase}; position stored {ago:.0f} s ago")
         print(f"  position  {json.dumps(_short(stored['position']))}")
     if lag.bytes is not None:

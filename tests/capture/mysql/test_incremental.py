@@ -10,8 +10,10 @@ import pytest
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.errors import CaptureError, Misconfigured, Refused
+from headwater.capture.mysql import chunks
 from headwater.capture.runner import Runner
+from headwater.capture.source import Range
 from tests.capture.core.reading import fold, read
 from tests.capture.mysql.captured import Setting
 
@@ -116,6 +118,40 @@ def test_a_request_goes_on_after_a_restart(setting: Setting) -> None:
         if v and v["source"]["snapshot"] == "incremental"
     ]
     assert again == list(range(1, 3001))
+
+
+def test_a_range_of_rows_is_read_again_and_one_that_no_longer_fits_is_given_up(
+    setting: Setting,
+) -> None:
+    setting.execute(
+        "CREATE TABLE t (id BIGINT, b VARCHAR(9), v INT, PRIMARY KEY (id, b))",
+        "INSERT INTO t SELECT seq, '%', 0 FROM seq_1_to_40",
+    )
+    setting.snapshot()
+    source = setting.source()
+    table = source._known_tables().as_now("t")
+    where = chunks.condition(table, Range("b LIKE '%' AND v = 0", "10", "35"))
+    assert where == "(b LIKE '%' AND v = 0) AND `id` >= 10 AND `id` <= 35"
+    assert setting.position is not None
+    wanted = [{"table": "t", "where": "nonsense = 1"}, {"table": "t", "where": where}]
+    setting.position["incremental"] = {"tables": wanted, "after": None}
+    stream = source.stream(setting.position)
+    while "incremental" in setting.position:
+        setting._take(next(stream))
+    again = [
+        v["after"]["id"]
+        for _, _, v in setting.records
+        if v and v["source"]["snapshot"] == "incremental"
+    ]
+    assert again == list(range(10, 36))
+    assert "nonsense" in str(source.guard()) and source.guard() is None
+    for tables, within in (
+        (["t"], Range("nonsense = 1")),
+        (["t"], Range(first="x")),
+        ([], Range(first="1")),
+    ):
+        with pytest.raises(CaptureError):
+            source.request_snapshot(tables, within)
 
 
 def test_a_table_that_is_added_to_the_settings_is_read_while_the_stream_goes_on(

@@ -63,3 +63,38 @@ def _count(setting: Setting) -> int:
         return len(setting.read("t"))
     except KeyError:
         return 0
+
+
+def test_a_removed_capture_leaves_nothing_and_topics_go_only_if_asked(
+    setting: Setting, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    slots = f"SELECT 1 FROM pg_replication_slots WHERE database = '{setting.name}'"
+    assert main(["capture", "run", *words, "--snapshot-only"]) == 0
+    assert setting.execute(slots) and setting.execute("SELECT 1 FROM pg_publication")
+    assert main(["capture", "remove", *words]) == 1, "nobody is here to be asked"
+    assert "--yes" in capsys.readouterr().err
+    assert main(["capture", "remove", *words, "--yes"]) == 0
+    assert "its topics stay" in capsys.readouterr().out
+    assert not setting.execute(slots) and not setting.execute("SELECT 1 FROM pg_publication")
+    assert main(["capture", "status", *words]) == 0
+    assert "begin anew" in capsys.readouterr().out
+    setting.execute("DELETE FROM t WHERE id = 1")
+    assert main(["capture", "run", *words, "--snapshot-only"]) == 0
+    assert list(setting.fold("t")) == ['{"id": 2}'], "what went meanwhile is gone for readers too"
+    assert main(["capture", "remove", *words, "--yes", "--topics"]) == 0
+    assert f"{setting.name}.t" in capsys.readouterr().out
+    assert main(["capture", "status", *words]) == 0
+    assert "never run" in capsys.readouterr().out
+
+
+def test_the_avro_schema_of_a_table_is_printed(
+    setting: Setting, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "headwater.toml"
+    file.write_text(file.read_text() + 'format = "avro"\n')
+    assert main(["capture", "run", *words, "--snapshot-only"]) == 0
+    capsys.readouterr()
+    assert main(["capture", "schema", setting.name, "t", *words[1:]]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "Envelope"
+    assert main(["capture", "schema", setting.name, "none", *words[1:]]) == 1
+    assert f"{setting.name}.t-value" in capsys.readouterr().err

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headwater.capture.change import in_snapshot
-from headwater.capture.errors import Refused
+from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.source import Range
 from headwater.capture.sqlite.place import Pending
 from tests.capture.sqlite.drained import Log, database, ordered, table
 
@@ -96,6 +97,31 @@ def test_a_requested_snapshot_reads_the_table_again_beside_the_changes(tmp_path:
     assert ordered(log.drain().reading().values()) == table(app)
     labels = {v["source"]["snapshot"] for v in log.values("shop.orders") if v and v["op"] == "r"}
     assert labels == {"incremental"}
+
+
+def test_a_range_of_rows_is_read_again_and_a_condition_that_does_not_fit_is_refused(
+    tmp_path: Path,
+) -> None:
+    app = database(tmp_path / "a.db", KINDS[0])
+    insert(app, range(1, 30))
+    log = Log(tmp_path / "a.db").drain().clear()
+    other = log.open()
+    other.request_snapshot(["orders"], Range("id % 2 = 0", "5", "12"))
+    for tables, within in ((["orders"], Range("nonsense > 1")), ([], Range(first="1"))):
+        with pytest.raises((Refused, Misconfigured)):
+            other.request_snapshot(tables, within)
+    other.close()
+    log.drain()
+    assert [v["after"]["id"] for v in log.values("shop.orders")] == [6, 8, 10, 12]
+    source = log.open()
+    source.request_snapshot(["orders"], Range("pad IS NOT NULL"))
+    app.execute("ALTER TABLE orders RENAME COLUMN pad TO thing")
+    assert log.position is not None
+    stream = source.stream(log.position)
+    while source._drain.given_up is None:
+        log.take(source, next(stream))
+    assert "was not read again" in str(source.guard()) and source.guard() is None
+    source.close()
 
 
 def test_vacuum_in_the_middle_of_a_snapshot_loses_no_row(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from headwater.capture.change import (
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Misconfigured
 from headwater.capture.mongodb.events import Encoder
-from headwater.capture.source import Finding
+from headwater.capture.source import WHOLE, Finding, Range
 
 CHUNK = 1_000
 PRE_IMAGES_SINCE = (6, 0)
@@ -182,7 +182,7 @@ class MongoSource:
     def topics(self) -> list[str]:
         return sorted(self._topics)
 
-    def request_snapshot(self, tables: list[str]) -> str:
+    def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
         raise Misconfigured(
             "MongoDB collections cannot be read again beside the stream yet",
             hint="begin anew: headwater capture run NAME --resnapshot",

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import charsets
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description
 from headwater.capture.mysql.connection import Packet, text_values
 from headwater.capture.mysql.tables import CapturedTable
+from headwater.capture.source import Range
 
+_INTEGERS = {wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG}
 _ORDERED = {
-    *(wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG, wire.NEWDECIMAL, wire.DATE),
+    *(*_INTEGERS, wire.NEWDECIMAL, wire.DATE),
     *(wire.DATETIME2, wire.TIMESTAMP2, wire.TIME2, wire.YEAR, wire.STRING, wire.VARCHAR),
 }
 
@@ -52,6 +55,30 @@ def boundary(
 
 def boundary_key(table: CapturedTable, row: Packet) -> list[str]:
     return _key_of(table, text_values(row, [bytes] * len(table.key)))
+
+
+def condition(table: CapturedTable, within: Range) -> str:
+    """Which rows, in SQL."""
+    parts = [f"({within.where})"] if within.where is not None else []
+    column = table.descriptions[table.key[0]]
+    for sign, value in ((">=", within.first), ("<=", within.last)):
+        if value is not None:
+            parts.append(
+                f"{_quoted(column.name).replace('%%', '%')} {sign} {_literal(column, value)}"
+            )
+    return " AND ".join(parts)
+
+
+def _literal(column: Description, value: str) -> str:
+    if column.wire.type in _INTEGERS:
+        try:
+            return str(int(value))
+        except ValueError:
+            raise Misconfigured(
+                f"{value!r} is no number, and {column.name} has numbers", hint="give a number"
+            ) from None
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
 
 
 def key_of(table: CapturedTable, row: Packet) -> list[str]:
@@ -113,7 +140,7 @@ def _is_bytes(column: Description) -> bool:
 def _parameter(column: Description, value: str) -> Any:
     if _is_bytes(column):
         return bytes.fromhex(value)
-    if column.wire.type in (wire.TINY, wire.SHORT, wire.INT24, wire.LONG, wire.LONGLONG):
+    if column.wire.type in _INTEGERS:
         return int(value)
     return value
 

@@ -19,6 +19,9 @@ CONNECT_S = 10.0
 READ_S = 600.0
 # Access denied, unknown database, host blocked, user not allowed from here.
 _FOR_PEOPLE = {1044, 1045, 1049, 1129, 1130, 1142, 1143, 1227, 1698, 3118, 4151}
+# Too busy, shutting down, a lost connection, a lock or a table that just changed: time mends these.
+_FOR_NOW = {1040, 1047, 1053, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1205, 1206, 1213}
+_FOR_NOW |= {1226, 1317, 1412, 1927, 3024, 4031}
 _COM_QUERY = 3
 _PACKET_MAX = 0xFFFFFF
 _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
@@ -242,7 +245,8 @@ def plain(error: Exception) -> Exception:
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     if number in _FOR_PEOPLE:
         return Refused(f"the server refused: {said}", hint="run `headwater capture check`")
-    if isinstance(error, OSError | pymysql.err.OperationalError | pymysql.err.InterfaceError):
+    answered = isinstance(number, int) and (1000 <= number < 2000 or number >= 3000)
+    if not isinstance(error, pymysql.err.Error) or not answered or number in _FOR_NOW:
         return Interrupted(f"the server cannot be reached: {said}")
     return CaptureError(
         f"the server answered: {said} ({number})", hint="run `headwater capture check`"

@@ -14,7 +14,7 @@ A chunk in whose time the table was truncated or changed its columns is read aga
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Record
@@ -23,6 +23,7 @@ from headwater.capture.errors import CaptureError
 from headwater.capture.mysql import chunks, schema
 from headwater.capture.mysql.connection import Connection, text_values
 from headwater.capture.mysql.flavor import Flavor, Reached
+from headwater.capture.mysql.requests import Entry
 from headwater.capture.mysql.snapshot import outside_transactions
 from headwater.capture.mysql.tables import CapturedTable, Tables
 
@@ -61,7 +62,8 @@ class Incremental:
         self._flavor = flavor
         self._rows_max = min(chunk_rows, CHUNK_ROWS_MAX)
         state = position.get("incremental", {})
-        self._pending: list[str] = list(state.get("tables", []))
+        self._pending: list[Entry] = list(state.get("tables", []))
+        self._given_up: str | None = None
         self._after: Any = state.get("after")
         self._chunk: Chunk | None = None
         self._count = 0
@@ -71,7 +73,12 @@ class Incremental:
         self.between: Callable[[], None] = lambda: None
         self.drops_changed = True
 
-    def want(self, tables: list[str]) -> None:
+    def given_up(self) -> str | None:
+        """A sentence about a request that could not be carried out; once."""
+        said, self._given_up = self._given_up, None
+        return said
+
+    def want(self, tables: Sequence[Entry]) -> None:
         self._pending += [name for name in tables if name not in self._pending]
 
     @property
@@ -126,7 +133,8 @@ class Incremental:
 
     def _read(self) -> Chunk | None:
         """The next chunk as it is now; None if there is none, or not at this moment."""
-        name = self._pending[0]
+        entry = self._pending[0]
+        name, where = (entry, None) if isinstance(entry, str) else (entry["table"], entry["where"])
         # As the server has it now, which may be ahead of what the stream has come to.
         now = schema.read(self._connection, self._tables.database, [name], missing_ok=True).get(
             name
@@ -137,21 +145,26 @@ class Incremental:
             self._after = None
             return None
         try:
-            records, last = self._rows(table)
+            records, last = self._rows(table, where)
             self._failures = 0
-        except CaptureError:
+        except CaptureError as error:
             # Its columns may have changed since they were asked for: once more, but not for ever.
             self._failures += 1
-            if self._failures > RETRIES:
+            if self._failures > RETRIES and where is None:
                 raise
+            if self._failures > RETRIES:
+                # A condition that no longer fits the table: no reason to stop everything else.
+                self._given_up = f"{name} was not read again where {where}: {error}"
+                self._pending.pop(0)
+                self._after, self._failures = None, 0
             return None
         self.between()
         high = self._flavor.parse(self._flavor.now(self._connection))
         return Chunk(table, records, last, high)
 
-    def _rows(self, table: CapturedTable) -> tuple[list[Record], Any]:
+    def _rows(self, table: CapturedTable, where: str | None) -> tuple[list[Record], Any]:
         statement, parameters = chunks.query(
-            self._tables.database, table, self._after, self._rows_max
+            self._tables.database, table, self._after, self._rows_max, where=where
         )
         gtid = self._flavor.now(self._connection)
         source, rest = self._source(table.name, gtid), outside_transactions()

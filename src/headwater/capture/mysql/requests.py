@@ -1,8 +1,9 @@
 """Requests to the capture that runs, from another process: to read tables again.
 
-MariaDB has nowhere to leave a message that would reach a replica, so they lie in the log: topic
-NAME.requests, partition 0, each {"snapshot": [table, …]}. Called by `source`; `headwater capture snapshot`
-asks. How many were seen is in the position, so each is done once, also across restarts.
+The server has nowhere to leave a message that would reach a replica, so they lie in the log: topic
+NAME.requests, partition 0, each {"snapshot": [table, …]}, with "where" for some rows of one table. Called
+by `source`; `headwater capture snapshot` asks. How many were seen is in the position, so each is done
+once, also across restarts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
+
+Entry = str | dict[str, str]
+"""A table, or {"table": …, "where": …}."""
 
 TIMEOUT_S = 15.0
 AT_ONCE = 100
@@ -27,11 +31,11 @@ def _settings(config: CaptureConfig) -> dict[str, Any]:
     return {"bootstrap.servers": config.bootstrap, "log_level": 0, **config.client}
 
 
-def ask(config: CaptureConfig, tables: list[str]) -> None:
+def ask(config: CaptureConfig, tables: list[str], where: str | None = None) -> None:
     """Leave a request; returns when it is in the log."""
     failed: list[KafkaError] = []
     producer = Producer({**_settings(config), "acks": "all", "message.timeout.ms": 10_000})
-    value = json.dumps({"snapshot": tables})
+    value = json.dumps({"snapshot": tables, **({} if where is None else {"where": where})})
     producer.produce(
         topic(config),
         value,
@@ -41,6 +45,12 @@ def ask(config: CaptureConfig, tables: list[str]) -> None:
     if producer.flush(TIMEOUT_S) or failed:
         said = failed[0].str() if failed else "no answer"
         raise Interrupted(f"the request cannot be left in {topic(config)}: {said}")
+
+
+def _entries(request: Any) -> list[Entry]:
+    tables = [str(name) for name in request.get("snapshot", [])]
+    where = request.get("where")
+    return [{"table": name, "where": str(where)} for name in tables] if where else [*tables]
 
 
 class Requests:
@@ -53,15 +63,15 @@ class Requests:
         self._consumer = Consumer({**_settings(config), **settings, **latest})
         self._consumer.assign([TopicPartition(topic(config), 0, offset)])
 
-    def take(self) -> list[str]:
+    def take(self) -> list[Entry]:
         """The tables that were asked for since the last time."""
-        wanted: list[str] = []
+        wanted: list[Entry] = []
         try:
             for message in self._consumer.consume(AT_ONCE, 0):
                 if message.error() is None:
-                    wanted += json.loads(message.value() or b"{}").get("snapshot", [])
                     self.offset = (message.offset() or 0) + 1
-        except (KafkaException, ValueError):
+                    wanted += _entries(json.loads(message.value() or b"{}"))
+        except (KafkaException, ValueError, TypeError, AttributeError):
             pass  # the writer finds out about a broker that is away; a strange record asks nothing
         return wanted
 

@@ -33,7 +33,7 @@ from headwater.capture.mysql.requests import Requests, ask, topic
 from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot
 from headwater.capture.mysql.tables import Tables, wanted_tables
 from headwater.capture.mysql.views import Views
-from headwater.capture.source import Finding
+from headwater.capture.source import WHOLE, Finding, Range, check_range
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
 OPTIONS |= {"snapshot_workers", "silence_s"}
@@ -148,7 +148,12 @@ class MariaDBSource:
         reading = self._snapshot or self._incremental
         return reading.progress if reading is not None else None
 
-    def request_snapshot(self, tables: list[str]) -> str:
+    def guard(self) -> str | None:
+        """Called now and then: what could not be done."""
+        return self._incremental.given_up() if self._incremental is not None else None
+
+    def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
+        check_range(tables, within)
         known = self._known_tables()
         names = tables or [name for name in sorted(known.now) if name != self._config.outbox]
         for name in names:
@@ -161,8 +166,15 @@ class MariaDBSource:
                     f"{name} has no primary key in whose order it could be read",
                     hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
                 )
-        ask(self._config, names)
-        return f"the capture will read {', '.join(names)} again, while it goes on"
+        where = chunks.condition(known.as_now(names[0]), within) if not within.whole else None
+        if where is not None:  # a mistake is told here, and not to the capture that runs
+            statement, _ = chunks.query(
+                self._address.database, known.as_now(names[0]), None, 0, where=where
+            )
+            self._database().execute(statement.replace("%%", "%"))
+        ask(self._config, names, where)
+        rows = "" if where is None else f" where {where}"
+        return f"the capture will read {', '.join(names)}{rows} again, while it goes on"
 
     def forget(self) -> None:
         """The server keeps nothing for a capture."""

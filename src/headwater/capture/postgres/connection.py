@@ -22,6 +22,7 @@ SESSION = (
     "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c lock_timeout=0"
 )
 CONNECT_TIMEOUT_S = 10
+APPLICATION = "headwater capture"
 
 
 def conninfo(url: str, **more: str) -> str:
@@ -34,9 +35,11 @@ def conninfo(url: str, **more: str) -> str:
             hint="write it as postgresql://user@host:port/database",
         ) from None
     options = f"{given.get('options') or ''} {SESSION}".strip()
-    own = {"options": options, "application_name": "headwater capture", **more}
+    own = {"options": options, "application_name": APPLICATION, **more}
     if "connect_timeout" not in given:
         own["connect_timeout"] = str(CONNECT_TIMEOUT_S)
+    if "tcp_user_timeout" not in given:
+        own["tcp_user_timeout"] = "30000"  # what was sent and never arrived: the network was cut
     return make_conninfo(url, **own)
 
 

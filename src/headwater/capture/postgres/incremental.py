@@ -12,6 +12,8 @@ snapshot is asked which transactions were still running for it; if the stream ha
 before LOW, the chunk is read again.
 
     progress in the position:  {"queue": ["public.orders"], "after": ["4711"]}
+
+An entry of the queue is a table, or {"table": …, "where": …} for some of its rows.
 """
 
 from __future__ import annotations
@@ -19,22 +21,26 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps
+from headwater.capture.errors import Refused
 from headwater.capture.postgres import copied
 from headwater.capture.postgres.assembly import Assembly, now_text
 from headwater.capture.postgres.catalog import Catalog, Table
-from headwater.capture.postgres.connection import plain
+from headwater.capture.postgres.connection import identifier, literal, plain
 from headwater.capture.postgres.pgoutput import LogicalMessage
 from headwater.capture.postgres.relations import Relation, Relations, moment, outbox_place
 from headwater.capture.postgres.snapshot import boundary, chunk_query, chunk_rows, copy_out
+from headwater.capture.source import Range
 
 LOW, HIGH, REQUEST = "headwater.low", "headwater.high", "headwater.snapshot"
+Entry = str | dict[str, str]
 _RUNNING = "SELECT pg_snapshot_xip(pg_current_snapshot())::text"
 
 
@@ -58,6 +64,8 @@ class Incremental:
 
     deduplicate = True
     """False only in the test that shows what happens then."""
+    between: Callable[[], None] = staticmethod(lambda: None)
+    """A seam for tests: called between a chunk's read and its high watermark."""
 
     def __init__(
         self,
@@ -79,10 +87,16 @@ class Incremental:
         }
         self._window: Window | None = None
         self._touched: set[bytes] = set()
+        self._given_up: str | None = None
         assembly.on_own_message = self.message
         self._store()
 
-    def queue(self, tables: list[str]) -> None:
+    def given_up(self) -> str | None:
+        """A sentence about a request that could not be carried out; once."""
+        said, self._given_up = self._given_up, None
+        return said
+
+    def queue(self, tables: list[Entry]) -> None:
         self._state["queue"] += [name for name in tables if name not in self._state["queue"]]
         self._store()
 
@@ -110,7 +124,7 @@ class Incremental:
                 self._emit(window)
             self._touched.clear()
 
-    def _requested(self, content: str) -> list[str]:
+    def _requested(self, content: str) -> list[Entry]:
         outbox = outbox_place(self._config)
         published = [
             table.collection
@@ -118,10 +132,13 @@ class Incremental:
             if (table.namespace, table.name) != outbox
         ]
         try:
-            wanted = [str(name) for name in json.loads(content).get("tables", [])]
+            request = json.loads(content)
+            wanted = [str(name) for name in request.get("tables", [])]
+            where = request.get("where")
         except (ValueError, AttributeError):
             return []  # somebody else's message under our name
-        return [name for name in wanted or published if name in published]
+        found = [name for name in wanted or published if name in published]
+        return [{"table": name, "where": str(where)} for name in found] if where else [*found]
 
     def _key(self, relation: Relation, key: bytes | None) -> None:
         window = self._window
@@ -151,13 +168,31 @@ class Incremental:
         self._store()
 
     def _read(self) -> None:
-        name = self._state["queue"][0]
+        entry: Entry = self._state["queue"][0]
+        name, where = (entry, None) if isinstance(entry, str) else (entry["table"], entry["where"])
         table = next((t for t in self._published() if t.collection == name), None)
         if table is None or not table.key():
             # No key, no way to tell which rows changed meanwhile; `request_snapshot` says so.
-            self._state = {"queue": self._state["queue"][1:], "after": None}
-            self._store()
+            self._next_table()
             return
+        if where is not None:
+            own = f"({table.row_filter}) AND " if table.row_filter else ""
+            table = replace(table, row_filter=f"{own}({where})")
+        try:
+            self._open(table)
+        except Refused as error:
+            if where is None:
+                raise
+            # Its columns may be others since it was asked for: no reason to stop everything else.
+            self._given_up = f"{name} was not read again where {where}: {error}"
+            self._next_table()
+
+    def _next_table(self) -> None:
+        self._state = {"queue": self._state["queue"][1:], "after": None}
+        self._store()
+
+    def _open(self, table: Table) -> None:
+        """Read a chunk between its two marks."""
         identity = uuid.uuid4().hex
         key, after = table.key(), self._state["after"]
         with plain():
@@ -171,6 +206,7 @@ class Incremental:
                 data = copy_out(self._connection, chunk_query(table, key, after, last))
             finally:
                 self._connection.execute("ROLLBACK")
+            self.between()
             self._mark(HIGH, identity)
         relation = self._relations.of_table(table)
         self._window = Window(identity, table, relation, data, last, running)
@@ -186,9 +222,19 @@ class Incremental:
         self._assembly.note("incremental", dict(self._state) if self._state["queue"] else None)
 
 
-def request(connection: psycopg.Connection[Any], tables: list[str]) -> None:
+def request(
+    connection: psycopg.Connection[Any], tables: list[str], where: str | None = None
+) -> None:
     """Tell the capture that runs, through the database's own log."""
+    asked = {"tables": tables} if where is None else {"tables": tables, "where": where}
     with plain():
-        connection.execute(
-            "SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps({"tables": tables})]
-        )
+        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", [REQUEST, dumps(asked)])
+
+
+def condition(table: Table, within: Range) -> str:
+    """Which rows, in SQL."""
+    parts = [f"({within.where})"] if within.where is not None else []
+    for sign, value in ((">=", within.first), ("<=", within.last)):
+        if value is not None:
+            parts.append(f"{identifier(table.key()[0])} {sign} {literal(value)}")
+    return " AND ".join(parts)

@@ -20,9 +20,15 @@ from typing import Any
 
 import psycopg
 from psycopg import pq
+from psycopg.pq.abc import PGconn
 
 from headwater.capture.errors import Gap, Interrupted, Refused
-from headwater.capture.postgres.connection import conninfo, identifier, lsn_text
+from headwater.capture.postgres.connection import (
+    CONNECT_TIMEOUT_S,
+    conninfo,
+    identifier,
+    lsn_text,
+)
 from headwater.capture.postgres.pgoutput import EPOCH_US
 
 DATA, KEEPALIVE = 0x77, 0x6B
@@ -30,12 +36,15 @@ DATA_HEADER = Struct(">xqqq")
 KEEPALIVE_BODY = Struct(">xqqB")
 _STATUS = Struct(">cqqqqB")
 STATUS_EVERY_S = 5.0
+SILENCE_S = 60.0
 
 
 class Replication:
     """One walsender's other end."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, silence_s: float = SILENCE_S) -> None:
+        """`silence_s`: so long the server may say nothing, though it is asked to, before the connection
+        counts as lost. A proxy in between may keep it open for ever."""
         # keep-alives of TCP: a network that was cut must not look like a quiet database.
         info = conninfo(
             url,
@@ -45,7 +54,7 @@ class Replication:
             keepalives_interval="5",
             keepalives_count="3",
         )
-        self._connection = pq.PGconn.connect(info.encode())
+        self._connection = _connected(info)
         if self._connection.status != pq.ConnStatus.OK:
             said = self._said()
             self._connection.finish()
@@ -57,7 +66,15 @@ class Replication:
             raise Interrupted(f"PostgreSQL: {said}")
         self._poll: select.poll | None = None
         self._told = 0.0
+        self._silence_s = silence_s
+        # Only time spent waiting counts: while the log is slow, nobody listens here.
+        self._silent_s = 0.0
         self.flushed = 0
+
+    @property
+    def server_version(self) -> int:
+        """Like 150004."""
+        return self._connection.server_version
 
     def query(self, statement: str) -> list[dict[str, str | None]]:
         """A command of the replication grammar, or plain SQL."""
@@ -103,20 +120,26 @@ class Replication:
     def wait(self, timeout_s: float) -> bool:
         """Wait for bytes; False: none came."""
         assert self._poll is not None
-        if time.monotonic() - self._told > STATUS_EVERY_S:
-            self.tell()
+        wanted = self._silent_s > self._silence_s / 4
+        pause = min(STATUS_EVERY_S, self._silence_s / 4)
+        begun = time.monotonic()
+        if begun - self._told > pause:
+            self.tell(answer=wanted)
         try:
             ready = self._poll.poll(timeout_s * 1000)
             if ready:
                 self._connection.consume_input()
         except psycopg.Error as error:
             raise self._lost(str(error)) from None
+        self._silent_s = 0.0 if ready else self._silent_s + time.monotonic() - begun
+        if self._silent_s > self._silence_s:
+            raise self._lost("the server has fallen silent")
         return bool(ready)
 
-    def tell(self) -> None:
-        """Say what is durable; the server forgets nothing beyond it."""
+    def tell(self, *, answer: bool = False) -> None:
+        """Say what is durable; the server forgets nothing beyond it. `answer`: ask for a sign of life."""
         now = time.time_ns() // 1000 - EPOCH_US
-        message = _STATUS.pack(b"r", self.flushed, self.flushed, self.flushed, now, 0)
+        message = _STATUS.pack(b"r", self.flushed, self.flushed, self.flushed, now, answer)
         try:
             self._connection.put_copy_data(message)
             self._connection.flush()
@@ -148,3 +171,21 @@ class Replication:
         if state == "55006" or state[:2] in ("57", "53", "08", "58", "XX") or not state:
             return Interrupted(f"PostgreSQL: {said}")
         return Refused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
+
+
+def _connected(info: str) -> PGconn:
+    """Step by step: the call that does it in one holds up every other thread of the process."""
+    connection = pq.PGconn.connect_start(info.encode())
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    while (state := connection.connect_poll()) in _UNDER_WAY:
+        events = select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT
+        poll = select.poll()
+        poll.register(connection.socket, events)
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            connection.finish()
+            raise Interrupted("PostgreSQL: no answer to the connection")
+    return connection
+
+
+_UNDER_WAY = (pq.PollingStatus.READING, pq.PollingStatus.WRITING)

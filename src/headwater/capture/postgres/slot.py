@@ -16,7 +16,13 @@ import psycopg
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
-from headwater.capture.postgres.connection import identifier, lsn_number, lsn_text, plain
+from headwater.capture.postgres.connection import (
+    APPLICATION,
+    identifier,
+    lsn_number,
+    lsn_text,
+    plain,
+)
 from headwater.capture.postgres.replication import Replication
 
 _SLOT = """
@@ -83,8 +89,11 @@ def create_slot(replication: Replication, slot: str, *, temporary: bool = False)
     The snapshot can be taken up by others until `replication` does something else.
     """
     kind = "TEMPORARY " if temporary else ""
+    # From PostgreSQL 17 on a standby can hold a copy of it, and a failover loses nothing.
+    failover = ", FAILOVER true" if replication.server_version >= 170000 and not temporary else ""
     made = replication.query(
-        f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind}LOGICAL pgoutput (SNAPSHOT 'export')"
+        f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind}LOGICAL pgoutput "
+        f"(SNAPSHOT 'export'{failover})"
     )[0]
     point, snapshot = made["consistent_point"], made["snapshot_name"]
     assert point is not None and snapshot is not None
@@ -204,6 +213,28 @@ def drop_slot(connection: psycopg.Connection[Any], slot: str, timeout_s: float =
         if time.monotonic() > deadline:
             raise Interrupted(f"the slot {slot} is still in use")
         time.sleep(0.05)
+
+
+def release(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 5.0) -> None:
+    """End a walsender of an earlier run of ours that still holds the slot.
+
+    After a network was cut the server keeps it for wal_sender_timeout. It can only be an earlier one:
+    whoever comes here has fenced all others in the log.
+    """
+    held = (
+        "SELECT a.pid FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid "
+        "WHERE s.slot_name = %s AND a.application_name = %s"
+    )
+    deadline = time.monotonic() + timeout_s
+    with plain():
+        while (row := connection.execute(held, [slot, APPLICATION]).fetchone()) is not None:
+            try:
+                connection.execute("SELECT pg_terminate_backend(%s)", [row[0]])
+            except psycopg.errors.InsufficientPrivilege:
+                return  # another role's: the server ends it in its own time
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
 
 
 def over_budget(state: SlotState, slot: str, budget_bytes: int) -> str | None:

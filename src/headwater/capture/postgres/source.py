@@ -23,10 +23,10 @@ from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import connect, identifier, plain
 from headwater.capture.postgres.incremental import Incremental
 from headwater.capture.postgres.relations import Relations, outbox_place
-from headwater.capture.postgres.replication import Replication
+from headwater.capture.postgres.replication import SILENCE_S, Replication
 from headwater.capture.postgres.snapshot import Snapshot
 from headwater.capture.postgres.stream import Stream
-from headwater.capture.source import Finding
+from headwater.capture.source import WHOLE, Finding, Range, check_range
 
 OPTIONS = {
     "slot",
@@ -36,6 +36,7 @@ OPTIONS = {
     "snapshot_workers",
     "slot_budget_mb",
     "slot_lost",
+    "silence_s",
 }
 
 
@@ -59,6 +60,7 @@ class PostgresSource:
         self._replication: Replication | None = None
         self._snapshot: Snapshot | None = None
         self._known: Relations | None = None
+        self._chunks: Incremental | None = None
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────
 
@@ -122,6 +124,8 @@ class PostgresSource:
 
     def guard(self) -> str | None:
         """Over budget: a warning; or the slot is given up, where the settings say so."""
+        if self._chunks is not None and (said := self._chunks.given_up()) is not None:
+            return said
         state = slot.read_slot(self._database(), self._slot)
         if state is None:
             return None
@@ -135,7 +139,8 @@ class PostgresSource:
     def progress(self) -> Progress | None:
         return self._snapshot.progress if self._snapshot is not None else None
 
-    def request_snapshot(self, tables: list[str]) -> str:
+    def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
+        check_range(tables, within)
         published = Catalog(self._database()).tables(self._publication)
         names = {table.collection: table for table in published}
         wanted = [name if "." in name else f"public.{name}" for name in tables]
@@ -154,8 +159,16 @@ class PostgresSource:
                     f"{name} has no key, so its rows cannot be told apart while it changes",
                     hint="give it a primary key, or start over: headwater capture run --resnapshot",
                 )
-        incremental.request(self._database(), wanted)
-        return f"asked for {', '.join(wanted) or 'all tables'}; it begins while the capture runs"
+        where = incremental.condition(names[wanted[0]], within) if not within.whole else None
+        if where is not None:
+            with plain():  # a mistake is told here, and not to the capture that runs
+                self._database().execute(
+                    f"SELECT 1 FROM {names[wanted[0]].quoted} WHERE {where} LIMIT 0".encode()
+                )
+        incremental.request(self._database(), wanted, where)
+        rows = "" if where is None else f" where {where}"
+        asked = ", ".join(wanted) or "all tables"
+        return f"asked for {asked}{rows}; it begins while the capture runs"
 
     def forget(self) -> None:
         database = self._database()
@@ -228,7 +241,9 @@ class PostgresSource:
     def _stream(
         self, position: Position, until: int | None = None, *, chunked: bool = False
     ) -> Iterator[Batch]:
-        replication = self._replication = Replication(self._config.url)
+        slot.release(self._database(), self._slot)
+        silence_s = float(self._config.option("silence_s", int(SILENCE_S)))
+        replication = self._replication = Replication(self._config.url, silence_s)
         options = {
             "proto_version": "2",
             "publication_names": self._publication,
@@ -238,8 +253,8 @@ class PostgresSource:
         replication.start(self._slot, position["lsn"], options)
         assembly = Assembly(self._config, self._relations(), position)
         if chunked:
-            chunks = self._incremental(assembly, position)
-            yield from Stream(replication, assembly, until, chunks.step).batches()
+            self._chunks = self._incremental(assembly, position)
+            yield from Stream(replication, assembly, until, self._chunks.step).batches()
         else:
             yield from Stream(replication, assembly, until).batches()
 

@@ -15,18 +15,21 @@ from headwater.capture.sqlite.shape import Shape
 
 
 def read_chunk(
-    connection: sqlite3.Connection, shape: Shape, key: Values | None
+    connection: sqlite3.Connection, shape: Shape, key: Values | None, condition: str | None = None
 ) -> Iterator[Values]:
-    """Rows behind the key, to the table's end; the caller stops when it has enough."""
+    """Rows behind the key, to the table's end; the caller stops when it has enough.
+
+    `condition`: only these."""
     order = [quoted(shape.names[place]) for place in shape.order]
     if "COLLATE" in shape.sql.upper():
         # Slower, for then no index may fit; but other collations call different keys equal.
         order = [f"{name} COLLATE BINARY" for name in order]
     names = ", ".join(quoted(name) for name in shape.names)
-    where = ""
+    conditions = [] if condition is None else [f"({condition})"]
     if key is not None:
         marks = ", ".join("?" for _ in order)
-        where = f" WHERE ({', '.join(order)}) > ({marks})"
+        conditions.append(f"({', '.join(order)}) > ({marks})")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     cursor = connection.execute(
         f"SELECT {names} FROM {quoted(shape.table)}{where} ORDER BY {', '.join(order)}", key or ()
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import transaction_record
 from headwater.capture.outbox import Router
 from headwater.capture.sqlite import state
-from headwater.capture.sqlite.changes import Event, Resolver
+from headwater.capture.sqlite.changes import Event, Resolver, Values
 from headwater.capture.sqlite.chunk import read_chunk
 from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import reading
@@ -74,6 +75,8 @@ class Drain:
         self.version = 0
         self.verified = 0
         self.chunk_rows = 0
+        self.given_up: str | None = None
+        """A sentence about a request that could not be carried out."""
         self.place = Place("", 0, 0.0)
         self._told = self.place.to_position()
 
@@ -210,7 +213,9 @@ class Drain:
         shape, encoder = self.tables.shape(event.sid), self.tables.encoder(event.sid)
         assert event.after is not None
         if event.op == "b":
-            self.place.pending[shape.table] = Pending(fresh=bool(event.after[0]))
+            # One that is under way begins again whole: that has the rows of both.
+            where = None if shape.table in self.place.pending else event.after[1]
+            self.place.pending[shape.table] = Pending(fresh=bool(event.after[0]), where=where)
         elif event.op == "s":
             if event.after[0] in ("DROP", "LEAVE"):
                 self.place.pending.pop(shape.table, None)
@@ -233,7 +238,7 @@ class Drain:
         label = "true" if place.first else "incremental"
         rest = f'{filling.now},"transaction":null'
         ended = True
-        for values in read_chunk(self._connection, shape, pending.key):
+        for values in self._rows(shape, pending):
             event = Event("r", sid, place.seq, at, None, values)
             if isinstance(encoder, Router):
                 self._route(encoder, event, shape, filling)
@@ -246,6 +251,15 @@ class Drain:
                 break
         if ended:
             del place.pending[table]
+
+    def _rows(self, shape: Shape, pending: Pending) -> Iterator[Values]:
+        try:
+            yield from read_chunk(self._connection, shape, pending.key, pending.where)
+        except sqlite3.OperationalError as error:
+            if pending.where is None or "no such column" not in str(error):
+                raise
+            # Its columns are others since it was asked for: no reason to stop everything else.
+            self.given_up = f"{shape.table} was not read again where {pending.where}: {error}"
 
     def _route(self, router: Router, event: Event, shape: Shape, filling: _Filling) -> None:
         if event.after is None:

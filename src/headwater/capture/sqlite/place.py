@@ -29,6 +29,8 @@ class Pending:
 
     key: Values | None = None
     fresh: bool = True
+    where: str | None = None
+    """Only these rows are read, where not all were asked for."""
 
     def covers(self, shape: Shape, values: Values) -> bool:
         """Whether readers know this row's place already."""
@@ -78,7 +80,11 @@ class Place:
         position: Position = {"id": self.identity, "seq": self.seq, "at": self.at}
         if self.pending or self.first:
             position["snapshot" if self.first else "backfill"] = {
-                table: {"key": _key_to_json(one.key), "fresh": one.fresh}
+                table: {
+                    "key": _key_to_json(one.key),
+                    "fresh": one.fresh,
+                    **({} if one.where is None else {"where": one.where}),
+                }
                 for table, one in self.pending.items()
             }
         if self.commit is not None:
@@ -100,7 +106,9 @@ class Place:
         tables = position.get("snapshot" if first else "backfill") or {}
         place = Place(position["id"], position["seq"], position["at"], first=first)
         for table, one in tables.items():
-            place.pending[table] = Pending(_key_from_json(one["key"]), one["fresh"])
+            place.pending[table] = Pending(
+                _key_from_json(one["key"]), one["fresh"], one.get("where")
+            )
         if tx := position.get("tx"):
             place.commit = Commit(
                 tx["id"], tx["until"], tx["begun"], tx["orders"], dict(tx["counts"])

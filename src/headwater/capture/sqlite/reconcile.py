@@ -25,6 +25,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from headwater.capture.errors import Refused
+from headwater.capture.source import WHOLE, Range
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.connection import quoted, writing
 from headwater.capture.sqlite.repair import heal, put_in_order
@@ -224,9 +225,11 @@ class Reconciliation:
 
 
 def request_backfill(
-    connection: sqlite3.Connection, capture: str, tables: Sequence[str]
+    connection: sqlite3.Connection, capture: str, tables: Sequence[str], within: Range = WHOLE
 ) -> list[str]:
-    """Have captured tables (all, if none is named) read again, beside the changes; which ones."""
+    """Have captured tables (all, if none is named) read again, beside the changes; which ones.
+
+    `within`: only these rows of the one table."""
     with writing(connection):
         if not state.is_installed(connection):
             raise Refused("this database is not captured yet", hint="run the capture first")
@@ -237,10 +240,28 @@ def request_backfill(
                 raise Refused(
                     f"table {table!r} is not captured", hint=f"known: {', '.join(sorted(known))}"
                 )
+            sid = known[table.lower()]
+            where = None if within.whole else _condition(connection, sid, within)
             connection.execute(
-                f"{insert_into(1)} VALUES (julianday('now'), ?, 'b', 0)", (known[table.lower()],)
+                f"{insert_into(2)} VALUES (julianday('now'), ?, 'b', 0, ?)", (sid, where)
             )
     return list(tables or known)
+
+
+def _condition(connection: sqlite3.Connection, sid: int, within: Range) -> str:
+    """Which rows, in SQL; tried, so that a mistake is told to whoever makes it."""
+    shape = state.shape_of(connection, sid)
+    parts = [f"({within.where})"] if within.where is not None else []
+    for sign, value in ((">=", within.first), ("<=", within.last)):
+        if value is not None:
+            escaped = value.replace("'", "''")
+            parts.append(f"{quoted(shape.names[shape.order[0]])} {sign} '{escaped}'")
+    where = " AND ".join(parts)
+    try:
+        connection.execute(f"SELECT 1 FROM {quoted(shape.table)} WHERE {where} LIMIT 0")
+    except sqlite3.OperationalError as error:
+        raise Refused(f"{where!r} is no condition here: {error}", hint="mend it") from None
+    return where
 
 
 def _require_width(shape: Shape) -> None:

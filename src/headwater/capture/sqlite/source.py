@@ -12,7 +12,7 @@ from typing import NoReturn
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Interrupted
-from headwater.capture.source import IDLE_S, Finding
+from headwater.capture.source import IDLE_S, WHOLE, Finding, Range, check_range
 from headwater.capture.sqlite import connection as connections
 from headwater.capture.sqlite import preflight, state
 from headwater.capture.sqlite.commits import Commits
@@ -102,6 +102,9 @@ class SqliteSource:
 
     def guard(self) -> str | None:
         """Changes that the log does not take stay in the file: a sentence, when they are many."""
+        if (said := self._drain.given_up) is not None:
+            self._drain.given_up = None
+            return said
         with plainly(self._path):
             if not state.is_installed(self._connection):
                 return None
@@ -137,10 +140,11 @@ class SqliteSource:
         self._commits.close()
         self._connection.close()
 
-    def request_snapshot(self, tables: list[str]) -> str:
+    def request_snapshot(self, tables: list[str], within: Range = WHOLE) -> str:
         """Have tables read again while the capture runs (here or in another process)."""
+        check_range(tables, within)
         with plainly(self._path):
-            asked = request_backfill(self._connection, self._config.name, tables)
+            asked = request_backfill(self._connection, self._config.name, tables, within)
         return f"{', '.join(asked)}: will be read again, beside the changes"
 
     def forget(self) -> None:
