@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,57 @@ def test_rows_are_compared_by_key_and_not_a_number_is_the_same_value(moved: Move
     assert differences_of([nan], [dict(nan)], shape) == []
     (found,) = differences_of([nan], [{**nan, "name": "b"}], shape)
     assert found.columns == {"name": ["a", "b"]}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_three_planted_rows_are_found_among_a_million_while_the_stream_goes_on(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    shop, topic, count = tmp_path / "shop.db", new_name(), 1_000_000
+    desk.log.ensure_topic(topic, {}, partitions=2)
+
+    @hw.view("million", key="id", to=f"sqlite:{shop}")
+    def million():
+        return hw.stream(topic, schema="id BIGINT, total DOUBLE, note STRING")
+
+    view = DECLARED.views()[-1]
+    for begin in range(0, count, 50_000):
+        desk.send(topic, (event(n, "first") for n in range(begin, begin + 50_000)))
+    finish(desk, view)
+    execute(shop, "DELETE FROM million WHERE id = 11")
+    execute(shop, "INSERT INTO million VALUES (-1, 1.0, 'nobody said so')")
+    execute(shop, "UPDATE million SET total = 0.25 WHERE id = 654321")
+
+    ending = threading.Event()
+
+    def load() -> None:
+        number = 700_000  # other keys than the planted ones
+        while not ending.is_set():
+            desk.send(topic, [event(number + n, "moving") for n in range(100)])
+            number += 100
+
+    (running,) = desk.begin(view)
+    desk.step_until(lambda: running.state is State.RUNNING, "a start")
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        found = verify(checking(desk, view), repair=True)
+        again = verify(checking(desk, view))
+    finally:
+        ending.set()
+        thread.join()
+    print(f"{found.rows:,} rows: {again.seconds:.1f} s; with repair {found.seconds:.1f} s")
+    assert {each.key["id"]: each.kind for each in found.differences} == {
+        11: "missing",
+        -1: "extra",
+        654321: "different",
+    }
+    assert found.repaired == 3
+    assert again.is_right and again.differing == 0
+    assert again.position.covers(found.position) and again.position != found.position
+    assert running.state is State.RUNNING
+
+
+def event(number: int, note: str) -> tuple[str, str]:
+    return str(number), f'{{"id": {number}, "total": {number / 2}, "note": "{note}"}}'
