@@ -33,6 +33,12 @@ def writer_of(result: Result) -> Any:
             "takes micro-batches",
             hint="leave out speed=, or let it go to a topic",
         )
+    if "transactions" in result.view.options:
+        raise PipelineError(
+            f"the view {result.view.name!r} ({result.view.place}) asks for whole transactions, and is "
+            "not over tables",
+            hint="let it name its inputs with hw.table alone, and leave out marks such as _deleted",
+        )
     applying = applying_of(result)
     return result.frame.writeStream.foreachBatch(applying)
 

@@ -23,7 +23,14 @@ from headwater.views import offset_log, ordering
 from headwater.views.deadletters import Letters, Origin, Refused
 from headwater.views.holding import wait_while_held
 from headwater.views.position import Position
-from headwater.views.staging import ROWS_AT_ONCE, Staged, find_origins, identity, stage_part
+from headwater.views.staging import (
+    ROWS_AT_ONCE,
+    Staged,
+    find_origins,
+    identity,
+    stage_part,
+    with_keys,
+)
 from headwater.views.target import Applied, Misfit, Part, Refusal, RowsRefused, Target
 
 if TYPE_CHECKING:
@@ -100,10 +107,14 @@ class Applying:
             return
         applied = Applied(batch, self._epoch, position)
         parts: list[Part] = []
-        if rows.num_rows:
-            part = self.target.stage(batch, 0, iter(rows.to_batches(ROWS_AT_ONCE)))
+        refused: list[Refusal] = []
+        shape, given = self.target.shape, rows.to_batches(ROWS_AT_ONCE)
+        kept = [b for each in given if (b := with_keys(shape, each, 0, refused)).num_rows]
+        if kept:
+            part = self.target.stage(batch, 0, iter(kept))
             parts = [part] if part.rows else []
-            self._refuse(part.refused, applied, 0, spark)
+            refused += part.refused
+        self._refuse(refused, applied, 0, spark)
         self._commit(applied, parts, spark)
         self._applied = applied
 

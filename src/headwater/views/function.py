@@ -31,7 +31,6 @@ from headwater.views.position import Position
 from headwater.views.target import Applied, Fenced, Kind, Part, Shape, Target
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 STATE = "function.json"
@@ -46,7 +45,8 @@ class Batch:
     """Of the view once this batch is done."""
     arrow: pa.Table
 
-    def pandas(self) -> pd.DataFrame:
+    def pandas(self) -> Any:
+        """As a pandas DataFrame."""
         return self.arrow.to_pandas()
 
     def rows(self) -> list[dict[str, Any]]:

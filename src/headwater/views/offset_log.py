@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.views.position import Position
+from headwater.views.transactions import first_held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,11 +30,27 @@ def position_of(checkpoint: str, batch: int, spark: SparkSession | None = None) 
     """Up to where the sources of a batch are read. `spark` reads it where that is no local file."""
     path = f"{checkpoint}/offsets/{batch}"
     try:
-        return parse(Path(path).read_text(encoding="utf-8"))
+        found = parse(Path(path).read_text(encoding="utf-8"))
+        return _without_held(found, checkpoint, batch)
     except OSError as error:
         if spark is None or "://" not in checkpoint:
             raise NoOffsets(f"{path} cannot be read: {error}") from error
     return parse("\n".join(row[0] for row in spark.read.text(path).collect()))
+
+
+def _without_held(position: Position, checkpoint: str, batch: int) -> Position:
+    """Where a batch held back records of unfinished transactions, the view is only that far."""
+    held = first_held(checkpoint, batch)
+    if held is None:
+        return position
+    marks, first = held
+    return Position(
+        {
+            topic: {p: min(o, first.get(topic, {}).get(p, o)) for p, o in partitions.items()}
+            for topic, partitions in position.offsets.items()
+            if topic != marks
+        }
+    )
 
 
 def parse(text: str) -> Position:

@@ -61,13 +61,14 @@ def as_csv(rows: pa.RecordBatch) -> bytes:
 
 
 def from_postgres(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """A column of what psycopg gives back."""
+    """A column of what psycopg gives back; a table that somebody made may have other types."""
     if _T.is_nested(kind):
         return pa.array([restored(value, kind) for value in values], kind)
-    if _T.is_decimal(kind) or not _T.is_string(kind):
+    try:
         return pa.array(values, kind)
-    # The table may have a type that is no text, a uuid for example.
-    return pa.array([v if v is None or isinstance(v, str) else str(v) for v in values], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        found = [None if value is None else str(value) for value in values]
+        return pa.array(found, pa.string()).cast(kind)
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -94,14 +94,15 @@ def _ready(
     if shape.kind is Kind.APPEND:
         yield from rows
         return
-    held = [_with_keys(shape, batch, part, refused) for batch in rows]
+    held = [with_keys(shape, batch, part, refused) for batch in rows]
     if held:
         yield from in_order(pa.Table.from_batches(held), shape).to_batches(ROWS_AT_ONCE)
 
 
-def _with_keys(
+def with_keys(
     shape: Shape, batch: pa.RecordBatch, part: int, refused: list[Refusal]
 ) -> pa.RecordBatch:
+    """The rows that have what every row needs; the others are noted."""
     import pyarrow.compute as pc
 
     from headwater.views.json_rows import documents

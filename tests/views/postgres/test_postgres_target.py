@@ -56,8 +56,7 @@ def test_rows_of_a_wrong_type_length_or_without_a_value_are_refused_and_the_rest
         strict=True,
     ):
         assert wanted in said
-    found = run(server, database, "SELECT id, name, total FROM customers ORDER BY id")
-    assert found == good
+    assert rows_of(writer.target) == good  # as the view has them, whatever the table's types
     # A deleted row has only its key: what its other columns must be does not matter then.
     writer.write(1, [gone(n) for n in range(100, 399)])
     assert run(server, database, "SELECT id FROM customers") == [(399,)]

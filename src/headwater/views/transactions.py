@@ -1,0 +1,247 @@
+"""Whole source transactions: what a transaction of the source changed becomes visible in one batch.
+
+Stands between Spark and a view over tables whose option `transactions` names the capture's topic of
+BEGIN and END records (`shop.transaction`). Events say which transaction they are of, END says how many
+each table had. A transaction is whole when its END and all its events in the view's topics are there.
+
+- Records from the first event of an unfinished transaction on, in each partition, are held; what then is
+  no longer whole is held too, and so on. So nothing overtakes, and nothing is cut.
+- What is held is a file of the batch that left it, on disk before the batch counts. The next batch begins
+  with it, also after a crash: the same records give the same cut.
+- The view's position is where what is held begins: it never claims a record that readers do not see.
+
+    CHECKPOINT/held/BATCH.arrow     the records, with what was read from their values
+    CHECKPOINT/held/BATCH.json      the first held offset of each partition
+
+Only the envelope's own counts are believed: a row that moved to another key is one event in two records,
+which capture writes in one Kafka transaction. A transaction that began before the view did is never whole:
+when more than `HELD_MAX` records are held, the query stops and names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from headwater.views.target import Misfit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+FOLDER = "held"
+HELD_MAX = 1_000_000
+RECORD = ("key", "value", "topic", "partition", "offset")
+READ = ("_transaction", "_order", "_end")
+"""Of a record's value: the transaction's id, the event's number in its table, and what END counted."""
+
+
+class Event(NamedTuple):
+    """What decides over a record."""
+
+    topic: str
+    partition: int
+    offset: int
+    transaction: str | None
+    order: int | None
+    end: str | None
+
+
+class WholeTransactions:
+    """Hands records on to `inner`, Spark's foreachBatch of a view, as soon as they are whole."""
+
+    def __init__(
+        self,
+        inner: Callable[[DataFrame, int], None],
+        checkpoint: Path,
+        topic: str,
+        tables: Sequence[str],
+    ) -> None:
+        self._inner, self._folder = inner, checkpoint / FOLDER
+        self._topic, self._tables = topic, tuple(tables)
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        import pyarrow as pa
+
+        new = read_values(records, self._topic).toArrow()
+        every = new if batch == 0 else pa.concat_tables([self._held(batch - 1, new.schema), new])
+        columns = (every.column(name).to_pylist() for name in (*RECORD[2:], *READ))
+        events = [Event(*row) for row in zip(*columns, strict=True)]
+        now, later = divide(events, self._topic, self._tables)
+        self._must_be_bounded(events, later)
+        self._hold(
+            batch, every.take(pa.array(later, pa.int64())), _first([events[n] for n in later])
+        )
+        whole = every.take(pa.array(now, pa.int64())).select(list(RECORD))
+        self._inner(records.sparkSession.createDataFrame(whole), batch)
+        forget(self._folder, batch - 1)
+
+    def _must_be_bounded(self, events: Sequence[Event], later: Sequence[int]) -> None:
+        if len(later) > HELD_MAX:
+            first = next(events[n] for n in later if events[n].transaction is not None)
+            raise Misfit(
+                f"{len(later)} records wait for the end of the source transaction "
+                f"{first.transaction}, which began at {first.topic}:{first.partition}={first.offset} "
+                f"and of which {self._topic} does not say all"
+            )
+
+    def _held(self, batch: int, schema: pa.Schema) -> pa.Table:
+        import pyarrow as pa
+
+        try:
+            with pa.OSFile(str(self._folder / f"{batch}.arrow")) as file:
+                return pa.ipc.open_file(file).read_all().cast(schema)
+        except FileNotFoundError:
+            raise Misfit(
+                f"what batch {batch} held back is gone from {self._folder}: build the view anew with "
+                "headwater rebuild"
+            ) from None
+
+    def _hold(self, batch: int, later: pa.Table, first: Mapping[str, Mapping[int, int]]) -> None:
+        import pyarrow as pa
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, later.schema) as writer:
+            writer.write_table(later)
+        _write(self._folder / f"{batch}.arrow", sink.getvalue().to_pybytes())
+        _write(
+            self._folder / f"{batch}.json",
+            json.dumps({"topic": self._topic, "first": first}).encode(),
+        )
+
+
+def read_values(records: DataFrame, topic: str) -> DataFrame:
+    """The records, and what their values say of transactions."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.col("value").cast("string")
+    inner = F.coalesce(F.get_json_object(value, "$.payload"), value)
+    marks = F.col("topic") == topic
+    ended = marks & (F.get_json_object(inner, "$.status") == "END")
+    of_event = F.get_json_object(inner, "$.transaction.id")
+    order = F.get_json_object(inner, "$.transaction.data_collection_order").cast("long")
+    collections = F.coalesce(F.get_json_object(inner, "$.data_collections"), F.lit("[]"))
+    return records.select(
+        *RECORD,
+        F.when(marks, F.get_json_object(inner, "$.id")).otherwise(of_event).alias("_transaction"),
+        order.alias("_order"),
+        F.when(ended, collections).alias("_end"),
+    )
+
+
+def divide(
+    events: Sequence[Event], topic: str, tables: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """Which records are to be handed on now, and which are held; by their places in `events`.
+
+    BEGIN, and END of what is whole, are neither: they have said what they had to.
+    """
+    places = sorted(range(len(events)), key=lambda n: events[n][:3])
+    held = _unfinished(events, topic, tables)
+    while True:
+        now, later = _cut(events, places, held, topic)
+        torn = {events[n].transaction for n in later if events[n].topic != topic} - held - {None}
+        if not torn:
+            return now, later
+        held |= torn
+
+
+def _cut(
+    events: Sequence[Event], places: Iterable[int], held: set[str | None], topic: str
+) -> tuple[list[int], list[int]]:
+    now: list[int] = []
+    later: list[int] = []
+    cut: set[tuple[str, int]] = set()
+    for place in places:
+        event = events[place]
+        partition = (event.topic, event.partition)
+        if event.topic == topic:
+            if event.end is not None and event.transaction in held:
+                later.append(place)
+            continue
+        if event.transaction in held:
+            cut.add(partition)
+        (later if partition in cut else now).append(place)
+    return now, later
+
+
+def _unfinished(events: Sequence[Event], topic: str, tables: Sequence[str]) -> set[str | None]:
+    """Transactions of which an event, or the END, is not there yet."""
+    seen: dict[str, dict[str, set[int | None]]] = defaultdict(lambda: defaultdict(set))
+    ends: dict[str, str] = {}
+    for event in events:
+        if event.transaction is None:
+            continue
+        if event.topic != topic:
+            seen[event.transaction][event.topic].add(event.order)
+        elif event.end is not None:
+            ends[event.transaction] = event.end
+    return {
+        each
+        for each, by_table in {**{end: {} for end in ends}, **seen}.items()
+        if each not in ends or not _is_whole(ends[each], by_table, tables)
+    }
+
+
+def _is_whole(end: str, seen: Mapping[str, set[int | None]], tables: Sequence[str]) -> bool:
+    for each in json.loads(end):
+        table = table_of(str(each["data_collection"]), tables)
+        if table is not None and len(seen.get(table, ())) < int(each["event_count"]):
+            return False
+    return True
+
+
+def table_of(collection: str, tables: Sequence[str]) -> str | None:
+    """The view's topic for a table as END names it (`public.orders`): the same, or the most alike."""
+
+    def alike(topic: str) -> int:
+        pairs = zip(reversed(topic.split(".")), reversed(collection.split(".")), strict=False)
+        count = 0
+        for one, other in pairs:
+            if one != other:
+                break
+            count += 1
+        return count
+
+    if collection in tables:
+        return collection
+    best = max(tables, key=alike, default=None)
+    return best if best is not None and alike(best) else None
+
+
+def first_held(checkpoint: str, batch: int) -> tuple[str, dict[str, dict[int, int]]] | None:
+    """The topic of BEGIN and END, and the first offset that a batch held back in each partition."""
+    try:
+        said = json.loads((Path(checkpoint) / FOLDER / f"{batch}.json").read_bytes())
+    except FileNotFoundError:
+        return None
+    return said["topic"], {t: {int(p): o for p, o in ps.items()} for t, ps in said["first"].items()}
+
+
+def forget(folder: Path, before: int) -> None:
+    """Remove what batches before this one held: it is in later files, or in the view."""
+    for path in folder.glob("*.*"):
+        if path.stem.isdecimal() and int(path.stem) < before:
+            path.unlink(missing_ok=True)
+
+
+def _first(held: Iterable[Event]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for event in held:
+        places = found.setdefault(event.topic, {})
+        places[event.partition] = min(event.offset, places.get(event.partition, event.offset))
+    return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    fresh = path.with_suffix(f"{path.suffix}.new")
+    with fresh.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)

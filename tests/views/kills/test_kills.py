@@ -1,0 +1,153 @@
+"""kill -9 of the driver and of PostgreSQL in the middle of batches, many times, by seed.
+
+Under a continuous load of inserts, updates and deletes. At the end the source equals every view row by
+row, and each record has been appended once. `make soak` runs more rounds and other seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import headwater.testing
+from tests.capture.postgres.server import PostgresServer, postgres
+from tests.spark.run.desk import Desk
+from tests.spark.run.process import RunProcess
+from tests.views.kills.load import Load
+
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+PIPELINE = """
+import headwater as hw
+
+LIMIT = {"maxOffsetsPerTrigger": "400"}
+ROW = "id BIGINT, n BIGINT, note STRING"
+
+def changes():
+    table = hw.table("shop.orders", schema=ROW, key="id", options=LIMIT)
+    return table.select("id", "n", "note", "_deleted")
+
+hw.view("orders", key="id", to="%(postgres)s")(changes)
+hw.view("local", key="id", to="sqlite:shop.db", options={"table": "orders"})(changes)
+
+@hw.view("records", to="%(postgres)s")
+def records():
+    return hw.stream("shop.orders", options=LIMIT).selectExpr("partition AS p", "offset AS o")
+"""
+
+
+def positions(server: PostgresServer) -> dict[str, int]:
+    """View → how many records of the log are in it; nothing while the server is away."""
+    try:
+        found = server.execute("SELECT view, position FROM headwater_views WHERE batch IS NOT NULL")
+    except psycopg.Error:
+        return {}
+    import json
+
+    return {
+        str(view): sum(sum(p.values()) for p in json.loads(str(said)).values())
+        for view, said in found
+    }
+
+
+class Rounds:
+    """What is killed when, from one seed."""
+
+    def __init__(self, seed: int, server: PostgresServer, start: Callable[[], RunProcess]) -> None:
+        self._random = random.Random(seed)
+        self._server, self._start = server, start
+        self.run = start()
+
+    def __enter__(self) -> Rounds:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run.__exit__()  # the one of the moment: it has been started again and again
+
+    def advance(self, by: int) -> None:
+        """Wait until every view has so many more records than now."""
+        begin = positions(self._server)
+        self.run.wait_until(lambda: self._is_further(begin, by), f"{by} more records")
+
+    def _is_further(self, begin: dict[str, int], by: int) -> bool:
+        now = positions(self._server)
+        return len(now) == 2 and all(now[view] >= begin.get(view, 0) + by for view in now)
+
+    def kill_driver(self) -> None:
+        time.sleep(self._random.random())  # the moment is chance, and that is the test
+        self.run.kill()
+        self.run = self._start()
+
+    def kill_server(self) -> None:
+        time.sleep(self._random.random())  # as above
+        self._server.kill()
+        self._server.start()
+
+
+def rows_in_sqlite(path: Path) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("SELECT id, n, note FROM orders ORDER BY id").fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.mark.timeout(1800 if SOAK else 600)
+@pytest.mark.parametrize("seed", range(5) if SOAK else [1])
+def test_after_kills_of_driver_and_database_every_view_is_its_source_row_by_row(
+    tmp_path: Path, seed: int
+):
+    with (
+        headwater.testing.broker(settings={"num.partitions": 2}) as broker,
+        postgres({"wal_level": "replica", "fsync": "on"}) as server,
+    ):
+        desk = Desk(None, broker.bootstrap, tmp_path)  # type: ignore[arg-type]
+        desk.log.ensure_topic("shop.orders", {}, partitions=2)
+        (tmp_path / "views.py").write_text(PIPELINE % {"postgres": server.url()})
+
+        def start() -> RunProcess:
+            words = ("views.py", "--bootstrap", broker.bootstrap, "--master", "local[2]")
+            return RunProcess(tmp_path, *words)
+
+        with (
+            Load(broker.bootstrap, "shop.orders", seed) as load,
+            Rounds(seed, server, start) as rounds,
+        ):
+            pass_through(rounds, seed, 10 if SOAK else 1)
+            load.stop()
+            rounds.run.wait_until(
+                lambda: set(positions(server).values()) == {load.sent}, "all records"
+            )
+            committed = lambda: desk.committed("headwater-local", "shop.orders")  # noqa: E731
+            rounds.run.wait_until(lambda: committed() == load.sent, "SQLite")
+            assert rounds.run.stop() == 0
+        desk.log.close()
+
+        expected = [(r["id"], r["n"], r["note"]) for _, r in sorted(load.rows.items())]
+        assert server.execute("SELECT id, n, note FROM orders ORDER BY id") == expected
+        assert rows_in_sqlite(tmp_path / "shop.db") == expected
+        ((count, distinct),) = server.execute(
+            "SELECT count(*), count(DISTINCT (p, o)) FROM records"
+        )
+        assert (count, distinct) == (load.sent, load.sent)
+        left = server.execute("SELECT relname FROM pg_class WHERE relname LIKE 'headwater_stage%'")
+        assert left == []
+        assert "Traceback" not in rounds.run.output
+
+
+def pass_through(rounds: Rounds, seed: int, times: int) -> None:
+    order = random.Random(seed)
+    for _ in range(times):
+        kills = [rounds.kill_driver, rounds.kill_server]
+        order.shuffle(kills)
+        for kill in kills:
+            rounds.advance(200)
+            kill()
+    rounds.advance(200)
