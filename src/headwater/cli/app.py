@@ -31,6 +31,8 @@ COMMANDS = (
     "users",
     "acls",
     "deadletters",
+    "events",
+    "forget",
     "excise",
     "settings",
     "demo",

@@ -17,12 +17,12 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
+from headwater.events import client as clients
 from headwater.events import line as lines
 from headwater.events import topics
 from headwater.events.aggregate import Aggregate
@@ -52,7 +52,7 @@ class Application(Generic[State]):
         aggregate: Aggregate[State],
         bootstrap: str,
         *,
-        client: Mapping[str, str] | None = None,
+        client: clients.Client = None,
         owns: Owns = "group",
         partitions: int = PARTITIONS,
         snapshot_every: int = SNAPSHOT_EVERY,
@@ -62,10 +62,8 @@ class Application(Generic[State]):
     ) -> None:
         self.aggregate = aggregate
         self.partitions = partitions
-        self._settings = {"bootstrap.servers": bootstrap, **(client or {})}
-        # librdkafka 2.16 stands still after a broker's restart otherwise: docs/transactions.md.
-        quiet = {"log_level": 0, "metadata.recovery.strategy": "none"}
-        self._client: dict[str, Any] = {**quiet, **self._settings}
+        self._settings = clients.for_cluster(bootstrap, client)
+        self._client = clients.for_confluent(bootstrap, client)
         self._owns = owns
         self._snapshot_every, self._window = snapshot_every, window
         self._session_timeout_ms = session_timeout_ms

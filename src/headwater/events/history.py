@@ -13,13 +13,14 @@ all events of its partition: there is no index by key in a log.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from headwater.events import client as clients
 from headwater.events import models, reading, topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import Codec
@@ -71,11 +72,11 @@ class Reader(Generic[State]):
     """Of one aggregate type."""
 
     def __init__(
-        self, aggregate: Aggregate[State], bootstrap: str, client: Mapping[str, str] | None = None
+        self, aggregate: Aggregate[State], bootstrap: str, client: clients.Client = None
     ) -> None:
         self.aggregate = aggregate
         self._codec = Codec(aggregate)
-        self._cluster = Cluster({"bootstrap.servers": bootstrap, **(client or {})})
+        self._cluster = Cluster(clients.for_cluster(bootstrap, client))
         self._count = 0
 
     def __enter__(self) -> Reader[State]:

@@ -15,15 +15,15 @@ import os
 import time
 import uuid
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from headwater.events import client as clients
 from headwater.events import reading
 from headwater.events.errors import EventsError
 from headwater.events.personal import Personal
@@ -51,22 +51,22 @@ class Keys:
         self,
         bootstrap: str,
         *,
-        client: Mapping[str, str] | None = None,
+        client: clients.Client = None,
         topic: str = TOPIC,
         master: bytes | None = None,
         refresh_s: float = 1.0,
     ) -> None:
-        settings = {"bootstrap.servers": bootstrap, **(client or {})}
-        quiet: dict[str, Any] = {"log_level": 0, **settings}
+        quiet = clients.for_confluent(bootstrap, client)
         self.topic = topic
         self._lock = Lock()
-        self._cluster = Cluster(settings)
+        self._cluster = Cluster(clients.for_cluster(bootstrap, client))
         self._producer = Producer({**quiet, "enable.idempotence": True, "linger.ms": 0})
         self._master = AESGCM(master) if master is not None else None
         self._refresh_s = refresh_s
         self._refreshed = float("-inf")
         self._next = 0
         self._known: dict[tuple[str, str], _Known] = {}
+        self._destroyed: dict[str, list[int]] = {}
         _ensure(AdminClient(quiet), topic)
 
     def close(self) -> None:
@@ -112,9 +112,15 @@ class Keys:
             mine = [place for place in self._known if place[0] == subject]
             for place in mine:
                 self._produce(_record_key(*place), None)
-            offsets = [self._known.pop(place).offset for place in mine]
+            offsets = [self._known[place].offset for place in mine]
             self._refresh(now=True)
         return sorted(offsets)
+
+    def destroyed(self, subject: str) -> list[int]:
+        """The offsets of keys that were destroyed and whose records are still in the log."""
+        with self._lock:
+            self._refresh(now=True)
+            return sorted(self._destroyed.get(subject, ()))
 
     # ---- the topic ------------------------------------------------------------------------------
 
@@ -156,7 +162,9 @@ class Keys:
     def _take(self, key: bytes, value: bytes | None, offset: int) -> None:
         subject, _, key_id = key.decode().partition("\0")
         if value is None:
-            self._known.pop((subject, key_id), None)
+            gone = self._known.pop((subject, key_id), None)
+            if gone is not None:
+                self._destroyed.setdefault(subject, []).append(gone.offset)
             return
         raw = b64decode(value)
         if self._master is not None:

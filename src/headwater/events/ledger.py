@@ -196,7 +196,7 @@ class Ledger:
             before = held.get(id, initial)
             if event.n <= before.version:
                 continue  # a snapshot is ahead
-            if event.n != before.version + 1:
+            if event.n != before.version + 1 and before.version:
                 raise EventsError(
                     f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
                     f"event {before.version}",

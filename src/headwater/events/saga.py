@@ -19,12 +19,13 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from headwater.events import client as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer, Refused
 from headwater.events.application import Application
@@ -60,7 +61,7 @@ class Saga:
         applications: Iterable[Application[Any]],
         bootstrap: str,
         *,
-        client: Mapping[str, str] | None = None,
+        client: clients.Client = None,
         session_timeout_ms: int = 6_000,
     ) -> None:
         self.name = name
@@ -69,9 +70,7 @@ class Saga:
         self._codec = Codec(source)
         self._applications = {each.aggregate.name: each for each in applications}
         self._settings: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
-            "log_level": 0,
-            **(client or {}),
+            **clients.for_confluent(bootstrap, client),
             "group.id": f"{source.name}.saga.{name}",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

@@ -1,0 +1,149 @@
+"""States of now and of then, snapshots that may be thrown away, histories that a person can read."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headwater.events import Accepted, Running
+from headwater.events.history import Reader
+from headwater.events.owner import Owner
+from headwater.views.position import Position
+from tests.events import bank
+from tests.events.bank import Deposit, Withdraw
+
+
+def test_the_history_says_who_what_when_and_why(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="all", partitions=2) as app:
+        app.send("alice", Deposit(10), who="teller 3", why="payday", correlation="march")
+        app.send("bob", Deposit(1))
+        app.send("alice", Withdraw(4), who="alice", causation="letter 5", command_id="w")
+    with Reader(accounts, bootstrap) as reader:
+        found = reader.history("alice")
+        first, second = str(found).splitlines()
+        assert first.endswith("1  Deposited(amount=10)  by teller 3  because payday")
+        assert second.endswith("2  Withdrawn(amount=4)  by alice")
+        assert found[0].correlation == "march"
+        assert (found[1].causation, found[1].correlation) == ("letter 5", "w")
+
+
+def test_as_of_is_the_state_at_any_earlier_moment(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    clock = [1_000_000]
+    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+        (owner,) = app.application._owners.values()
+        owner._now_ms = lambda: clock[0]
+        for step in range(5):
+            app.send("alice", Deposit(1))
+            app.send("bob", Deposit(100))
+            clock[0] += 1000 if step != 2 else -5000  # a clock that goes back changes no order
+    with Reader(accounts, bootstrap) as reader:
+        balances = [reader.as_of("alice", ms).balance for ms in range(999_000, 1_004_000, 500)]
+        assert balances == [0, 0, 1, 1, 2, 2, 5, 5, 5, 5]
+        assert balances == sorted(balances)
+        at = [each.at for each in reader.history("alice")]
+        assert at == sorted(at)
+        assert reader.as_of("alice", at[1]).balance == 2
+
+
+def owner_of(app: Running[Any]) -> Owner:
+    (owner,) = app.application._owners.values()
+    return owner
+
+
+def test_snapshots_spare_the_reading_and_are_never_the_truth(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    options: dict[str, Any] = {"owns": "all", "partitions": 1}
+    with Running(accounts, bootstrap, snapshot_every=50, **options) as app:
+        answers = [app.submit(f"a{n % 7}", Deposit(n + 1)) for n in range(200)]
+        assert all(isinstance(each.result(), Accepted) for each in answers)
+    expected = {f"a{k}": sum(n + 1 for n in range(200) if n % 7 == k) for k in range(7)}
+    with Reader(accounts, bootstrap) as reader:
+        for id, balance in expected.items():
+            assert reader.state(id).balance == balance
+            assert reader.state(id, snapshots=False).balance == balance
+
+    folded: list[object] = []
+
+    def counting(account: bank.Account, event: Any) -> bank.Account:
+        folded.append(event)
+        return bank.apply(account, event)
+
+    def reopened(apply: Any, fingerprint: str | None = None, fold: int = 1) -> int:
+        folded.clear()
+        again = type(accounts)(
+            name, bank.Account(), bank.decide, apply, bank.COMMANDS, bank.EVENTS, fold=fold
+        )
+        if fingerprint is not None:
+            object.__setattr__(again, "fingerprint", fingerprint)
+        with Running(again, bootstrap, **options) as app:
+            found = {id: app.state(id).balance for id in expected}
+            assert found == expected
+        return len(folded)
+
+    assert reopened(counting, accounts.fingerprint) < 200  # from the snapshots
+    assert reopened(counting) == 200  # another fold: they are not used
+    assert reopened(counting, fold=2) == 200
+
+
+def test_a_new_owner_remembers_commands_from_before_the_snapshot(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    options: dict[str, Any] = {"owns": "all", "partitions": 1}
+    with Running(accounts, bootstrap, snapshot_every=5, **options) as app:
+        for n in range(40):
+            app.send("alice", Deposit(1), command_id=f"c{n}")
+    with Running(accounts, bootstrap, window=1_000, **options) as app:
+        for n in range(40):
+            again = app.send("alice", Deposit(1), command_id=f"c{n}")
+            assert isinstance(again, Accepted) and again.repeated and again.version == n + 1
+        assert app.state("alice").balance == 40
+
+
+def test_a_replay_goes_on_from_any_position(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="all", partitions=2) as app:
+        for n in range(20):
+            app.send(f"a{n % 4}", Deposit(1))
+        with Reader(accounts, bootstrap) as reader:
+            seen, position = 0, Position()
+            for at, events in reader.replay():
+                position = at
+                seen += len(events)
+            assert seen == 20
+            answer = app.send("a1", Deposit(1))
+            assert isinstance(answer, Accepted)
+            assert not position.covers(answer.position)
+            rest = list(reader.replay(position))
+            assert [event.id for _, events in rest for event in events] == ["a1"]
+            assert rest[-1][0].covers(answer.position)
+
+
+def test_long_partitions_are_read_in_compiled_code_with_the_same_result(
+    name: str, bootstrap: str, monkeypatch: Any
+):
+    from headwater.events import reading
+
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+        for _ in range(3):
+            answers = [app.submit(f"a{n % 3}", Deposit(n)) for n in range(100)]
+            for each in answers:
+                each.result()
+    with Reader(accounts, bootstrap) as reader:
+        plain = reader.history("a1"), [events for _, events in reader.replay()]
+        monkeypatch.setattr(reading, "LONG", 1)
+        fast = reader.history("a1"), [events for _, events in reader.replay()]
+    assert fast[0] == plain[0] and len(plain[0]) == 99
+    flat = [[each for events in found[1] for each in events] for found in (plain, fast)]
+    assert flat[0] == flat[1] and len(flat[0]) == 300
+
+
+def test_time_is_that_of_the_owner(name: str, bootstrap: str):
+    before = time.time()
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+        app.send("alice", Deposit(1))
+    with Reader(accounts, bootstrap) as reader:
+        (entry,) = reader.history("alice")
+        assert before - 1 <= entry.at.timestamp() <= time.time() + 1

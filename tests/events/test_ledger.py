@@ -1,0 +1,119 @@
+"""The pure part: any commands, in any batches, with batches that fail, decide what a plain loop decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.events.answers import Accepted, Refused, decode_lines
+from headwater.events.codec import Codec
+from headwater.events.commands import Asked
+from headwater.events.ledger import Draft, Ledger
+from tests.events import bank
+from tests.events.bank import Close, Deposit, Withdraw
+
+ACCOUNTS = bank.accounts("accounts")
+CODEC = Codec(ACCOUNTS)
+amounts = st.integers(1, 20)
+commands = st.one_of(st.builds(Deposit, amounts), st.builds(Withdraw, amounts), st.builds(Close))
+asked = st.builds(
+    Asked,
+    id=st.sampled_from(["alice", "bob"]),
+    command=commands,
+    command_id=st.integers(0, 25).map(str),
+    sent_ms=st.just(0),
+    expected=st.none() | st.integers(0, 3),
+)
+batches = st.lists(st.tuples(st.lists(asked, max_size=6), st.booleans()), max_size=12)
+
+
+def plain(batch: list[Asked]) -> tuple[dict[str, tuple[bank.Account, int]], dict[str, Any]]:
+    """What must come out: one command after another, each id once."""
+    states: dict[str, tuple[bank.Account, int]] = {}
+    decided: dict[str, Any] = {}
+    for each in batch:
+        state, version = states.get(each.id, (bank.Account(), 0))
+        if each.command_id in decided:
+            continue
+        if each.expected is not None and each.expected != version:
+            decided[each.command_id] = False
+            continue
+        found = bank.decide(state, each.command)
+        decided[each.command_id] = not isinstance(found, Refused)
+        if not isinstance(found, Refused):
+            states[each.id] = (bank.apply(state, found), version + 1)
+    return states, decided
+
+
+@given(batches)
+def test_batches_that_fail_leave_no_trace(found: list[tuple[list[Asked], bool]]):
+    ledger = Ledger(ACCOUNTS, 0, CODEC)
+    stored: list[Asked] = []
+    log: list[tuple[bytes, bytes]] = []
+    lines: list[bytes] = []
+    for batch, fails in found:
+        draft = ledger.decide(batch, 1)
+        if fails:
+            ledger.undo(draft)
+        else:
+            stored += batch
+            log += draft.events
+            lines += [value for _, value in draft.lines]
+    states, decided = plain(stored)
+    assert {id: tuple(held) for id, held in ledger.held.items()} == states
+    assert ledger.next_offset == len(log)
+    assert_the_log_says_the_same(ledger, log, lines)
+    assert len({each.command_id for each in stored}) == len(decided)
+    refused = {line.command for line in decode_lines(b"".join(lines)) if line.refused is not None}
+    assert refused == {command for command, good in decided.items() if not good}
+
+
+def assert_the_log_says_the_same(
+    ledger: Ledger, log: list[tuple[bytes, bytes]], lines: list[bytes]
+) -> None:
+    """Another owner, which reads the log, knows what this one knows."""
+    other = Ledger(ACCOUNTS, 0, CODEC)
+    events = CODEC.decode(b"".join(value for _, value in log), len(log))
+    other.replay(events, range(len(log)), [1] * len(log))
+    other.remember_lines(decode_lines(b"".join(lines)), [1] * len(lines))
+    assert other.held == ledger.held
+    assert {k: type(a) for k, (a, _) in other._decided.items()} == {
+        k: type(a) for k, (a, _) in ledger._decided.items()
+    }
+
+
+@given(st.lists(asked, min_size=2, max_size=8))
+def test_drafts_are_undone_in_the_other_order(batch: list[Asked]):
+    ledger = Ledger(ACCOUNTS, 0, CODEC)
+    drafts: list[Draft] = [ledger.decide([each], 1) for each in batch]
+    for draft in reversed(drafts):
+        ledger.undo(draft)
+    assert ledger.held == {} and ledger.next_offset == 0 and ledger._decided == {}
+
+
+def test_what_falls_out_of_the_window_is_doubtful_unless_it_is_fresh():
+    ledger = Ledger(ACCOUNTS, 0, CODEC, window=2)
+    for n in range(5):
+        ledger.decide([Asked("alice", Deposit(1), str(n), 0)], 60_000 * n)
+        ledger.trim()
+    assert ledger.remembered_from_ms == 60_000 * 2
+    old = Asked("alice", Deposit(1), "0", 1)
+    assert ledger.doubtful(old)
+    assert not ledger.doubtful(Asked("alice", Deposit(1), "new", 1, fresh=True))
+    assert not ledger.doubtful(Asked("alice", Deposit(1), "4", 1))  # remembered
+    assert not ledger.doubtful(Asked("alice", Deposit(1), "later", 60_000 * 5))
+    ledger.cleared.add("0")
+    assert not ledger.doubtful(old)
+
+
+def test_several_events_of_one_command_are_one_answer():
+    def decide(state: bank.Account, command: Any) -> Any:
+        return [bank.Deposited(1), bank.Deposited(2)]
+
+    twice = type(ACCOUNTS)("a", bank.Account(), decide, bank.apply, bank.COMMANDS, bank.EVENTS)
+    ledger = Ledger(twice, 0, Codec(twice))
+    draft = ledger.decide([Asked("alice", Deposit(1), "c", 0)], 1)
+    assert draft.outcomes == [Accepted("a", 0, "alice", 2, 2, 2)]
+    assert ledger.held["alice"].state.balance == 3

@@ -1,0 +1,164 @@
+"""Personal data is sealed wherever it lies, and forgotten with its key: in the files, and in the views."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headwater import testing
+from headwater.cli.app import run as headwater
+from headwater.events import Aggregate, Running
+from headwater.events.errors import EventsError
+from headwater.events.history import Reader
+from headwater.events.keys import Keys
+from headwater.events.personal import Personal
+
+SECRET = "Alice Liddell of Oxford"
+
+
+@dataclass(frozen=True)
+class Register:
+    name: Personal
+
+
+@dataclass(frozen=True)
+class Registered:
+    name: Personal
+
+
+@dataclass(frozen=True)
+class Customer:
+    name: Personal | None = None
+
+
+CUSTOMERS = Aggregate(
+    "customers",
+    Customer(),
+    lambda state, command: Registered(command.name),
+    lambda state, event: Customer(event.name),
+    [Register],
+    [Registered],
+)
+
+
+def in_the_files(folder: Path, wanted: bytes) -> list[str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path.name for path in files if wanted in path.read_bytes()]
+
+
+def rows_of(topic: str, bootstrap: str) -> dict[bytes, bytes]:
+    """The topic as a table: what any view of it has."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "view", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: dict[bytes, bytes] = {}
+    while True:
+        message = consumer.poll(10)
+        assert message is not None
+        if message.error() is not None:
+            break
+        key = message.key() or b""
+        if message.value() is None:
+            found.pop(key, None)
+        else:
+            found[key] = message.value()  # type: ignore[assignment]
+    consumer.close()
+    return found
+
+
+def test_a_forgotten_subject_is_in_no_file_and_in_no_view(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with testing.broker(tmp_path) as broker:
+        bootstrap = broker.bootstrap
+        keys = Keys(bootstrap, refresh_s=0)
+        with Running(CUSTOMERS, bootstrap, owns="all", partitions=1, snapshot_every=1) as app:
+            app.send("customer-17", Register(keys.seal("customer-17", SECRET)))
+            app.send("customer-18", Register(keys.seal("customer-18", "Bob")))
+            mine, other = (app.state(f"customer-{n}").name for n in (17, 18))
+            assert mine is not None and other is not None
+            assert keys.reveal(mine) == SECRET
+            fill_a_view(bootstrap, "customer-17", SECRET)
+            key = b64encode(keys._known["customer-17", mine.sealed.split(":")[0]].key)
+            assert in_the_files(tmp_path, key) and in_the_files(tmp_path, SECRET.encode())
+
+            said = forget(capsys, bootstrap, "customer-17", "--excise", "customer-notes")
+            assert said["keys"] == said["key_records_excised"] == 1
+            assert said["tombstones"] == ["customer-notes-0", "customer-view-0", "customers-0"]
+            assert said["excised"] == {"customer-notes": 2}
+
+            assert keys.reveal(mine) is None  # a process that had the key in memory
+            assert keys.reveal(other) == "Bob"
+            assert rows_of("customer-view", bootstrap) == {b"customer-18": b"Bob"}
+            # The application goes on, tombstone or not, and the history still tells what happened.
+            app.send("customer-18", Register(keys.seal("customer-18", "Bobby")))
+            app.send("customer-17", Register(keys.seal("customer-17", "somebody new")))
+        with Reader(CUSTOMERS, bootstrap) as reader:
+            first, second = (entry.event.name for entry in reader.history("customer-17"))
+            assert keys.reveal(first) is None and keys.reveal(second) == "somebody new"
+        with Running(CUSTOMERS, bootstrap, owns="all") as app:
+            assert app.held("customer-17").version == app.held("customer-18").version == 2
+        fresh = Keys(bootstrap)
+        assert fresh.reveal(mine) is None
+        again = forget(capsys, bootstrap, "customer-17")
+        assert again["keys"] == 1  # the new one; what was forgotten stays so
+        fresh.close()
+        keys.close()
+        assert in_the_files(tmp_path, key) == []
+        # The view's topic and the notes were written in plain text: compaction and excision.
+        assert [f for f in in_the_files(tmp_path, SECRET.encode()) if "notes" in f] == []
+    left = {
+        path.parent.name for path in tmp_path.rglob("*.log") if SECRET.encode() in path.read_bytes()
+    }
+    assert left <= {"customer-view-0"}
+
+
+def fill_a_view(bootstrap: str, subject: str, text: str) -> None:
+    """A view that holds the text as it is, in a compacted topic; and notes that are to be excised."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    compacted = {"cleanup.policy": "compact"}
+    wanted = [NewTopic("customer-view", 1, 1, config=compacted), NewTopic("customer-notes", 1, 1)]
+    for made in admin.create_topics(wanted).values():
+        made.result(10)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("customer-view", text, subject)
+    producer.produce("customer-view", "Bob", "customer-18")
+    producer.produce("customer-notes", f"{text} called", subject)
+    producer.flush(10)
+
+
+def forget(
+    capsys: pytest.CaptureFixture[str], bootstrap: str, subject: str, *more: str
+) -> dict[str, Any]:
+    words = ["forget", subject, "--yes", "--json", "--bootstrap", bootstrap, *more]
+    assert headwater(words) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_master_key_seals_the_keys_themselves(name: str, bootstrap: str):
+    master = bytes(range(32))
+    topic = f"{name}.keys"
+    keys = Keys(bootstrap, topic=topic, master=master)
+    sealed = keys.seal("alice", "secret")
+    assert Keys(bootstrap, topic=topic, master=master).reveal(sealed) == "secret"
+    with pytest.raises(EventsError, match="another master key"):
+        Keys(bootstrap, topic=topic, master=bytes(32)).reveal(sealed)
+
+
+def test_what_was_sealed_cannot_be_moved_to_another_subject(name: str, bootstrap: str):
+    keys = Keys(bootstrap, topic=f"{name}.keys")
+    alice, bob = keys.seal("alice", "yes"), keys.seal("bob", "no")
+    assert keys.reveal(alice) == "yes"
+    assert keys.reveal(Personal("bob", alice.sealed)) is None  # bob has no such key
+    moved = Personal("bob", bob.sealed.split(":")[0] + ":" + alice.sealed.split(":")[1])
+    with pytest.raises(EventsError, match="has been changed"):
+        keys.reveal(moved)
