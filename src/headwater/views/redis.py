@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 from headwater.views import redis_scripts as scripts
 from headwater.views.position import Position
 from headwater.views.redis_forms import Form, batches, form_of
+from headwater.views.redis_reading import Reader
 from headwater.views.redis_scripts import BOOK
 from headwater.views.staged_files import Admission, staged_schema
 from headwater.views.target import (
@@ -48,8 +49,6 @@ from headwater.views.target import (
 )
 
 CHUNK = 1000
-HOLD_S = 30
-"""A reader that stands still for longer is no longer waited for, and told so."""
 PATIENCE_S = 60.0
 """How long a commit waits for readers."""
 TIMEOUT_S = 60.0
@@ -70,6 +69,10 @@ class RedisTarget(Target):
     # ---- the driver, when a query starts ----------------------------------------------------------
 
     def create(self) -> None:
+        if re.search(r":v\d+(:|$)", self.name):
+            raise Misfit(
+                f"{self.name!r} reads as a version of another view", hint="name it otherwise"
+            )
         end = "" if self.shape.kind is Kind.APPEND else ":"
         place = f"{self.name}:v{self.shape.version}{end}"
         columns = {field.name: str(field.type) for field in self.shape.schema}
@@ -175,58 +178,13 @@ class RedisTarget(Target):
         self, keys: pa.Table | None = None
     ) -> Iterator[tuple[Applied | None, Iterator[pa.RecordBatch]]]:
         with self._connected() as client:
-            place = self._place(client)
+            reader = Reader(client, self._form, self._place(client), self._held)
             if keys is not None:
-                yield self._read_keys(client, place, keys)
+                book, rows = reader.of(keys, self._fields)
+                yield self._applied(book), iter([rows])
                 return
-            token = uuid.uuid4().hex
-            self._hold(client, token)
-            try:
-                applied = self._applied(client.hmget(BOOK, self._fields))
-                yield applied, self._read_all(client, place, token)
-            finally:
-                client.zrem(self._held, token)
-
-    def _read_keys(self, client: Any, place: str, keys: pa.Table) -> Any:
-        """In one transaction of Redis, so of one moment."""
-        form = self._form
-        wanted = form.wanted(keys)
-        with client.pipeline(transaction=True) as pipeline:
-            pipeline.hmget(BOOK, self._fields)
-            for key in wanted:
-                form.fetch(pipeline, place + key)
-            book, *found = pipeline.execute()
-        rows = form.rows(list(zip(wanted, found, strict=True)))
-        return self._applied(book), iter([form.only(rows, keys)])
-
-    def _read_all(self, client: Any, place: str, token: str) -> Iterator[pa.RecordBatch]:
-        form, seen = self._form, set[str]()
-        for names in self._names(client, place):
-            fresh = [name for name in names if name not in seen]  # a scan may name a key twice
-            seen.update(fresh)
-            with client.pipeline(transaction=False) as pipeline:
-                for name in fresh:
-                    form.fetch(pipeline, name)
-                found = pipeline.execute()
-            self._hold(client, token, again=True)
-            yield form.rows([(n.removeprefix(place), f) for n, f in zip(fresh, found, strict=True)])
-
-    def _names(self, client: Any, place: str) -> Iterator[list[str]]:
-        if self.shape.kind is Kind.APPEND:
-            yield [place]
-            return
-        pattern, cursor = f"{_escaped(place)}*", 0
-        while True:
-            cursor, names = client.scan(cursor, match=pattern, count=CHUNK)
-            yield names
-            if cursor == 0:
-                return
-
-    def _hold(self, client: Any, token: str, *, again: bool = False) -> None:
-        until = int(client.time()[0] + HOLD_S) * 1000
-        client.zadd(self._held, {token: until}, xx=again)
-        if again and client.zscore(self._held, token) is None:
-            raise Unavailable(f"{self._id} has moved on while it was read: the reader was too slow")
+            with reader.holding() as batches:
+                yield self._applied(client.hmget(BOOK, self._fields)), batches
 
     # ---- versions ---------------------------------------------------------------------------------
 
@@ -259,7 +217,7 @@ class RedisTarget(Target):
             if place is None:
                 return
             client.eval(scripts.CLAIM, 1, BOOK, self._id)  # nobody writes to it any more
-            for names in self._names(client, place):
+            for names in Reader(client, self._form, place, self._held).names():
                 if names:
                     client.unlink(*names)
             for staged in client.smembers(self._staged):
@@ -312,8 +270,3 @@ class RedisTarget(Target):
             raise
         finally:
             client.close()
-
-
-def _escaped(text: str) -> str:
-    """For SCAN, which has wildcards."""
-    return re.sub(r"([\\*?\[\]])", r"\\\1", text)

@@ -21,6 +21,7 @@ from headwater.testing.targets import (
     shape,
 )
 from headwater.views import redis as target_module
+from headwater.views import redis_reading
 from headwater.views.registry import target_for
 from headwater.views.target import Kind, Misfit, Part, Unavailable
 from tests.views.redis.server import RedisServer
@@ -118,6 +119,8 @@ def test_names_belong_to_one_view(make: Make):
     Writer(make(shape()))
     with pytest.raises(Misfit, match="hold the view 'customers'"):
         make(shape(view="others", options={"table": "customers"})).create()
+    with pytest.raises(Misfit, match="reads as a version"):
+        make(shape(view="others", options={"table": "customers:v1"})).create()
 
 
 def test_nothing_but_the_view_is_left_after_a_commit(make: Make, server: RedisServer):
@@ -166,7 +169,7 @@ def test_a_reader_that_sleeps_is_not_waited_for_and_told_so(
 ):
     writer = Writer(make(shape()))
     writer.write(0, [(n, "old", None) for n in range(5000)])
-    monkeypatch.setattr(target_module, "HOLD_S", -1)  # its time is up at once
+    monkeypatch.setattr(redis_reading, "HOLD_S", -1)  # its time is up at once
     with make(shape()).reading() as (_, batches):
         writer.write(1, [ADA])
         with pytest.raises(Unavailable, match="too slow"):
