@@ -11,6 +11,8 @@ as zigzag varints, -1 for null. Within a target the rows must keep their order.
 
 from __future__ import annotations
 
+from headwater.spark.decode import machine  # noqa: F401, isort: skip  (first: numba reads it)
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -7,6 +7,8 @@ Compiled once per machine: numba keeps the machine code in a cache.
 
 from __future__ import annotations
 
+from headwater.spark.decode import machine  # noqa: F401, isort: skip  (first: numba reads it)
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray

@@ -6,6 +6,8 @@ index and moved: ten times slower. Nobody checks the bounds here: the caller mus
 
 from __future__ import annotations
 
+from headwater.spark.decode import machine  # noqa: F401, isort: skip  (first: numba reads it)
+
 from collections.abc import Callable
 from typing import Any
 

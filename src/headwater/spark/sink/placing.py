@@ -11,6 +11,8 @@ A target is a partition of a topic: topic t's partitions are the targets from `b
 
 from __future__ import annotations
 
+from headwater.spark.decode import machine  # noqa: F401, isort: skip  (first: numba reads it)
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
