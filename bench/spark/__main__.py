@@ -57,6 +57,9 @@ def _arguments() -> argparse.Namespace:
         metavar="FILE",
         help="where the figures go (the documentation quotes bench/results/spark.json)",
     )
+    parser.add_argument(
+        "--add", action="store_true", help="keep what the file has of other measurements"
+    )
     return parser.parse_args()
 
 
@@ -83,7 +86,7 @@ def _run(arguments: argparse.Namespace, home: Path) -> None:
                 latency.measure(spark.spark, results, brokers, 8 if arguments.quick else 25)
     report.show(about, results)
     plan: dict[str, object] = {"records": records, "rounds": rounds, "partitions": PARTITIONS}
-    report.save(arguments.json, about, plan, results)
+    report.save(arguments.json, about, plan, results, add=arguments.add)
     print(f"\nfigures: {os.path.relpath(arguments.json)}")
 
 
@@ -116,8 +119,8 @@ def _replay(
     topic = f"{size}-bytes"
     for each in brokers:
         count = fill(each, topic, PARTITIONS, records, size)
-    replay.measure(spark.spark, results, topic, count, brokers, rounds)
-    replay.measure(spark.spark, results, topic, count, brokers, max(rounds - 1, 1), "value")
+    for query in (replay.ALL, replay.VALUE, replay.AGGREGATE):
+        replay.measure(spark.spark, results, topic, count, brokers, rounds, query)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,13 @@ def _verdict(scenario: str, name: str, target: float | None, results: Results) -
     return f"   target {target:.0f}x: {'met' if mine / base >= target else 'missed'}"
 
 
-def save(path: Path, machine: Machine, plan: dict[str, object], results: Results) -> None:
-    document = {"machine": machine, "plan": plan, "measurements": results.as_json()}
+def save(
+    path: Path, machine: Machine, plan: dict[str, object], results: Results, *, add: bool = False
+) -> None:
+    """`add`: to what the file has of other scenarios, so that a long run can be made in parts."""
+    measured = results.as_json()
+    if add and path.exists():
+        measured = {**json.loads(path.read_text())["measurements"], **measured}
+    document = {"machine": machine, "plan": plan, "measurements": measured}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
