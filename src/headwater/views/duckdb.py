@@ -12,6 +12,7 @@ finds it taken waits a little, then is `Unavailable`.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ from headwater.views.target import (
 PATIENCE_S = 5.0
 """How long a call waits for another process to close the file."""
 BATCH_ROWS = 65_536
+_CONNECTING = threading.Lock()
+"""Two threads that open a file at the same time: DuckDB 2.0 gives the second one half a database."""
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -241,13 +244,15 @@ class DuckdbTarget(Target):
         except duckdb.TransactionException as error:
             raise Unavailable(f"{self.path}: {error}") from error
         finally:
-            connection.close()  # what was not committed is undone
+            with _CONNECTING:
+                connection.close()  # what was not committed is undone
 
     def _open(self) -> Connection:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return duckdb.connect(str(self.path))
+                with _CONNECTING:
+                    return duckdb.connect(str(self.path))
             except duckdb.IOException as error:
                 if time.monotonic() > deadline:
                     raise Unavailable(f"{self.path} cannot be opened: {error}") from error

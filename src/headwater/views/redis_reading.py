@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.views.redis_forms import Form, Stream
+from headwater.views.redis_forms import Form
 from headwater.views.redis_scripts import BOOK
 from headwater.views.target import Unavailable
 
@@ -68,7 +68,7 @@ class Reader:
 
     def names(self) -> Iterator[list[str]]:
         """The keys of this version, some at a time."""
-        if isinstance(self._form, Stream):
+        if not self._place.endswith(":"):  # a stream
             yield [self._place]
             return
         pattern, cursor = f"{_escaped(self._place)}*", 0

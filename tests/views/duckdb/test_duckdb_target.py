@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -106,6 +107,21 @@ def test_a_part_that_is_gone_makes_the_batch_come_again(make: Make):
         writer.commit(0, [part])
     writer.write(0, [ADA])
     assert rows_of(writer.target) == [ADA]
+
+
+def test_views_of_one_file_are_written_side_by_side(make: Make):
+    def write(view: str) -> None:
+        writer = Writer(make(shape(view=view)))
+        for batch in range(8):
+            writer.write(batch, [(n, f"{view} {batch}", None) for n in range(batch, batch + 50)])
+
+    names = ("left", "middle", "right")
+    Writer(make(shape(view="first")))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, names))
+    for view in names:
+        expected = [(n, f"{view} {min(n, 7)}", None) for n in range(57)]
+        assert rows_of(make(shape(view=view))) == sorted(expected, key=repr)
 
 
 def test_histories_can_be_asked_as_of_a_time(make: Make, path: Path):

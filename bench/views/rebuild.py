@@ -1,0 +1,100 @@
+"""How long it takes to build a view of millions of changes anew: `headwater rebuild`, from start to switch.
+
+A topic gets changes of a table: each key is inserted, then updated several times, and some are deleted. The
+view is first brought up to date by `headwater run --once`, so that there is one that serves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import confluent_kafka
+
+from bench.broker import wire
+from bench.broker.contestants import HEADWATER_OS, running
+from bench.spark.results import Results
+from bench.spark.session import REPOSITORY
+
+TOPIC, PARTITIONS, PER_KEY = "changes", 4, 5
+_PIPELINE = """
+import headwater as hw
+
+SCHEMA = "id BIGINT, customer STRING, item STRING, total DOUBLE"
+
+
+@hw.view("orders", key="id", to="memory:")
+def orders():
+    changes = hw.table("changes", schema=SCHEMA, key="id", options={options!r})
+    return changes.select("id", "customer", "item", "total", "_deleted")
+"""
+
+
+def measure(results: Results, home: Path, changes: int, stores: dict[str, str], batch: int) -> None:
+    file = home / "pipelines.py"
+    options = {"maxOffsetsPerTrigger": str(batch)}
+    file.write_text(_PIPELINE.replace("{options!r}", repr(options)), encoding="utf-8")
+    with running((HEADWATER_OS,), home / "rebuild") as (broker,):
+        with wire.Connection(broker.bootstrap) as connection:
+            wire.create_topic(connection, TOPIC, PARTITIONS)
+        _fill(broker.bootstrap, changes)
+        for name, to in stores.items():
+            said = ["--to", f"orders={to}", "--bootstrap", broker.bootstrap, "--master", "local[2]"]
+            said += ["--checkpoints", str(home / f"checkpoints-{name}")]
+            for label, command in (
+                ("first build (run --once)", ["run", str(file), "--once"]),
+                ("headwater rebuild", ["rebuild", "orders", str(file)]),
+            ):
+                seconds = _run([*command, *said], home)
+                figures = {"per_s": changes / seconds, "seconds": seconds}
+                results.add(f"rebuild of {changes:,} changes, {name}", label, figures)
+
+
+def _run(words: list[str], home: Path) -> float:
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", *words],
+        cwd=home,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.perf_counter() - begin
+    if done.returncode != 0:
+        raise RuntimeError(f"headwater {words[0]} failed: {(done.stdout + done.stderr)[-2000:]}")
+    return seconds
+
+
+def _fill(bootstrap: str, changes: int) -> None:
+    """Debezium's envelope would be longer; plain rows, and a record without a value deletes."""
+    keys, chance = max(1, changes // PER_KEY), random.Random(7)
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "batch.num.messages": 100_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "partitioner": "murmur2_random",
+        }
+    )
+    for number in range(changes):
+        key = number if number < keys else chance.randrange(keys)
+        value = None
+        if number < keys or chance.random() > 0.05:
+            row = {"id": key, "customer": f"customer {key % 9973}", "item": f"item {number}"}
+            value = json.dumps({**row, "total": number / 100})
+        while True:
+            try:
+                producer.produce(TOPIC, value, json.dumps({"id": key}))
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    assert producer.flush(120) == 0
