@@ -61,8 +61,8 @@ def forget(
     """Forget a person: destroy the key of their personal data, and tell every view.
 
     What was sealed with the key stays in the log and can never be read again. The key's own
-    record is taken out of the log's files (headwater's broker; on Apache Kafka compaction does
-    it later). Running it twice does no harm.
+    record, and the subject's records in compacted topics, are taken out of the log's files
+    (headwater's broker; on Apache Kafka compaction does it later). Twice does no harm.
 
     Example: headwater forget customer-17 --excise customer-notes --why "asked for it"
     """
@@ -77,11 +77,17 @@ def forget(
                 )
         done: dict[str, Any] = {"subject": subject}
         done |= _destroy(client, bootstrap, keys, subject, why, keys in there)
-        done["tombstones"] = _tell(bootstrap, subject, topics, keys)
+        places = _places(bootstrap, subject, topics, keys)
+        # Where compaction would remove what the tombstone covers, it need not be waited for. Before
+        # the tombstones, which have the same key and must stay for readers to see.
+        compacted = {topic for topic, _ in places if _is_compacted(client, topic)}
+        wanted = sorted({*excised, *(t for t in compacted if _can_excise(client, t))})
         done["excised"] = {
             topic: _excise(client, bootstrap, topic, excise._target(subject, None, None), why)
-            for topic in excised
+            for topic in wanted
         }
+        _bury(bootstrap, subject, places)
+        done["tombstones"] = [f"{topic}-{partition}" for topic, partition in places]
     _show(done, as_json)
     return 0
 
@@ -123,8 +129,8 @@ def _can_excise(client: AdminClient, topic: str) -> bool:
     return True
 
 
-def _tell(bootstrap: str, subject: str, topics: list[str], keys: str) -> list[str]:
-    from headwater.events import client as clients
+def _places(bootstrap: str, subject: str, topics: list[str], keys: str) -> list[tuple[str, int]]:
+    """Where a record of the subject stands."""
     from headwater.events import forgetting
     from headwater.spark.connect import Cluster
 
@@ -132,15 +138,28 @@ def _tell(bootstrap: str, subject: str, topics: list[str], keys: str) -> list[st
     key = subject.encode()
     try:
         wanted = topics or [each for each in forgetting.candidates(cluster) if each != keys]
-        places = [
+        return [
             (topic, partition)
             for topic in wanted
             for partition in forgetting.standing(cluster, topic, key)
         ]
     finally:
         cluster.close()
-    forgetting.bury(clients.for_confluent(bootstrap, client_config()), key, places)
-    return [f"{topic}-{partition}" for topic, partition in places]
+
+
+def _bury(bootstrap: str, subject: str, places: list[tuple[str, int]]) -> None:
+    from headwater.events import client as clients
+    from headwater.events import forgetting
+
+    forgetting.bury(clients.for_confluent(bootstrap, client_config()), subject.encode(), places)
+
+
+def _is_compacted(client: AdminClient, topic: str) -> bool:
+    from confluent_kafka.admin import ConfigResource
+
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    (found,) = client.describe_configs([wanted], request_timeout=10).values()
+    return "compact" in (found.result()["cleanup.policy"].value or "")
 
 
 def _excise(

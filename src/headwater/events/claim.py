@@ -14,7 +14,6 @@ Invariant: the log must be read only after 2, and to its end: then it holds all 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -71,8 +70,8 @@ def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> 
 
 
 def _mark(cluster: Cluster, identity: Identity, place: tuple[str, int]) -> None:
-    # With a key, as a compacted topic takes no other.
-    record = Record(0, time.time_ns() // 1_000_000, b"claim", b"")
+    # With a key, as a compacted topic takes no other; without a time, which only events have.
+    record = Record(0, 0, b"claim", b"")
     batch = build(
         [record],
         producer_id=identity.producer_id,

@@ -13,6 +13,7 @@ all events of its partition: there is no index by key in a log.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ from headwater.spark.connect import Cluster
 from headwater.views.position import Position
 
 State = TypeVar("State")
+_OTHER_CLOCKS_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,9 @@ class Reader(Generic[State]):
     def as_of(self, id: str, when: datetime | int) -> State:
         """As it was at that moment (milliseconds, or a time that knows its zone)."""
         ms = when if isinstance(when, int) else int(when.timestamp() * 1000)
-        end = reading.at_time(self._cluster, self._place(id), ms + 1)
-        held = self._folded(id, Held(self.aggregate.initial, 0), 0, end)
+        # The events' times never go back; those of other records (tombstones) may be of other clocks.
+        end = reading.at_time(self._cluster, self._place(id), ms + _OTHER_CLOCKS_MS)
+        held = self._folded(id, Held(self.aggregate.initial, 0), 0, end, ms)
         return held.state
 
     def history(self, id: str, until: int | None = None) -> History:
@@ -134,11 +137,16 @@ class Reader(Generic[State]):
                 )
         return found
 
-    def _folded(self, id: str, held: Held, start: int, end: int) -> Held:
+    def _folded(
+        self, id: str, held: Held, start: int, end: int, until_ms: int | None = None
+    ) -> Held:
         state, version = held
         apply = self.aggregate.apply
         for chunk in reading.read(self._cluster, self._place(id), start, end, id.encode()):
-            for each in self._codec.decode(chunk.lines, len(chunk.offsets)):
+            events = self._codec.decode(chunk.lines, len(chunk.offsets))
+            if until_ms is not None:
+                events = events[: bisect_right(chunk.times, until_ms)]
+            for each in events:
                 if each.n > version:
                     state = apply(state, each.data)
                     version = each.n

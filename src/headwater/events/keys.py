@@ -69,6 +69,12 @@ class Keys:
         self._destroyed: dict[str, list[int]] = {}
         _ensure(AdminClient(quiet), topic)
 
+    def __enter__(self) -> Keys:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._cluster.close()
 
