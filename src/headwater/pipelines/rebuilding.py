@@ -37,6 +37,7 @@ from headwater.pipelines.query import ENDED, Query, Surroundings
 from headwater.pipelines.running import STEP_S, stop_signals
 from headwater.pipelines.session import require_pyspark
 from headwater.pipelines.tuning import tune
+from headwater.views import verified
 from headwater.views.holding import held
 from headwater.views.position import Position
 from headwater.views.target import Target
@@ -180,6 +181,9 @@ def rebuild(
             f"building version {fresh.version} of {name} in {view.to}; readers see version "
             f"{versions.current}"
         )
+        if fresh.version not in versions.known and verified.TOPIC in known:
+            client = {**order.client, "bootstrap.servers": order.bootstrap}
+            verified.forget(client, name, fresh.version)  # one of this number may have been dropped
         with _locked(spark, checkpoints, fresh), stop_signals() as stopped:
             _note(checkpoints, fresh, text)
             around = _surroundings(order, spark, checkpoints, log, audience)

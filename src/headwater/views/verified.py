@@ -50,7 +50,7 @@ def note(
     client: Mapping[str, str], view: str, version: int, to: str, position: Position, rows: int
 ) -> None:
     """Keep that a view was right at this position. `client`: settings of librdkafka."""
-    from confluent_kafka import KafkaError, KafkaException, Producer
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
     settings: dict[str, Any] = {"log_level": 0, **client}
@@ -67,11 +67,22 @@ def note(
         "at_ms": time.time_ns() // 1_000_000,
         "to": to,
     }
+    _write(settings, view, version, json.dumps(said).encode())
+
+
+def forget(client: Mapping[str, str], view: str, version: int) -> None:
+    """A version of this number is begun anew: nothing is known of it. The topic must be there."""
+    _write({"log_level": 0, **client}, view, version, None)
+
+
+def _write(settings: dict[str, Any], view: str, version: int, value: bytes | None) -> None:
+    from confluent_kafka import Producer
+
     producer = Producer({**settings, "enable.idempotence": True})
-    producer.produce(TOPIC, json.dumps(said).encode(), _key(view, version), partition=0)
+    producer.produce(TOPIC, value, _key(view, version), partition=0)
     if producer.flush(TIMEOUT_S):
         raise HeadwaterError(
-            f"what was found of {view} could not be written to {TOPIC}", hint="see the broker's log"
+            f"what is known of {view} could not be written to {TOPIC}", hint="see the broker's log"
         )
 
 

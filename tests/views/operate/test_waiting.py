@@ -190,6 +190,11 @@ def test_what_was_verified_is_kept_in_the_log(moved: Moved, bootstrap: str, clus
     # A store that is behind what was verified is another one than was looked at.
     verified.note(client, view.name, 1, view.to, at("checked:0=9"), 9)
     assert listing.in_target(view, cluster).verified is None
+    # Nor is anything known of a version that is begun anew.
+    verified.note(client, view.name, 1, view.to, at("checked:0=7"), 5)
+    assert listing.in_target(view, cluster).verified is not None
+    verified.forget(client, view.name, 1)
+    assert listing.in_target(view, cluster).verified is None
 
 
 def test_a_store_that_cannot_be_asked_is_trouble_and_no_failure(cluster: Cluster):
