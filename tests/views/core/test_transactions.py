@@ -167,8 +167,8 @@ def test_a_view_over_tables_shows_an_order_only_with_all_its_lines(
         line = hw.table(lines, schema="line BIGINT, order BIGINT, price DOUBLE", key="line")
         return each.join(line, "order").groupBy("order").agg({"price": "sum"})
 
-    def event(topic: str, key: int, tx: str, order: int, **row: object) -> None:
-        said = {"id": tx, "total_order": 1, "data_collection_order": order}
+    def event(topic: str, key: int, tx: str, number: int, /, **row: object) -> None:
+        said = {"id": tx, "total_order": 1, "data_collection_order": number}
         value = {"op": "c", "before": None, "after": row, "transaction": said}
         desk.send(topic, [(json.dumps({"id": key}), json.dumps(value))])
 
