@@ -11,6 +11,7 @@ All but the last have as many partitions as the events, and the same partition f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -68,7 +69,15 @@ def _create(admin: AdminClient, wanted: Mapping[str, tuple[int, dict[str, str]]]
 
 
 def _partitions(admin: AdminClient, name: str) -> int:
-    return len(admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions)
+    """Of a topic that was made just now, perhaps: a cluster needs a moment to know it everywhere."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        found = admin.list_topics(name, timeout=TIMEOUT_S).topics[name]
+        if found.error is None and found.partitions:
+            return len(found.partitions)
+        if time.monotonic() > deadline:
+            raise BadTopic(f"{name} was made, and is not there: {found.error}")
+        time.sleep(0.05)
 
 
 def _check(admin: AdminClient, name: str) -> None:

@@ -1,0 +1,59 @@
+"""The same on Apache Kafka: claims fence, answers are durable, commands count once, owners share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.events import Accepted, Refused, Running
+from headwater.events.errors import EventsError, Fenced
+from headwater.events.history import Reader
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
+from tests.compat.missing import skip_or_fail
+from tests.events import bank
+from tests.events.bank import Deposit, Withdraw
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.flush.interval.messages": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(apache_kafka(SETTINGS, jvm=QUICK_JVM))
+        except MissingServer as missing:
+            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
+        yield server.bootstrap
+
+
+def test_the_library_works_the_same_on_apache_kafka(kafka: str):
+    accounts = bank.accounts("accounts")
+    options: dict[str, Any] = {"owns": "all", "partitions": 2, "snapshot_every": 3}
+    with Running(accounts, kafka, **options) as old:
+        first = old.send("alice", Deposit(10), command_id="a")
+        assert old.send("alice", Withdraw(20), command_id="b") == Refused("overdraft")
+        with Running(accounts, kafka, **options) as new:
+            assert isinstance(new.send("alice", Deposit(5)), Accepted)
+            with pytest.raises((Fenced, EventsError)):
+                old.send("alice", Withdraw(12))
+            again = new.send("alice", Deposit(10), command_id="a")
+            assert isinstance(again, Accepted) and isinstance(first, Accepted)
+            assert again.repeated and again.position == first.position
+            answers = [new.submit("bob", Deposit(1)) for _ in range(50)]
+            assert all(isinstance(each.result(60), Accepted) for each in answers)
+    with Running(accounts, kafka, owns="group", session_timeout_ms=1000) as owner:
+        assert isinstance(owner.send("alice", Withdraw(1)), Accepted)
+        with Running(accounts, kafka, owns="none") as client:
+            assert isinstance(client.send("alice", Withdraw(2)), Accepted)
+            no = client.send("alice", Withdraw(20), command_id="b")
+            assert isinstance(no, Refused) and no.repeated
+    with Reader(accounts, kafka) as reader:
+        assert reader.state("alice").balance == reader.state("alice", snapshots=False).balance == 12
+        assert [each.n for each in reader.history("bob")] == list(range(1, 51))
