@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 from headwater.views.holding import held
 from headwater.views.position import Position
-from headwater.views.target import Applied, Kind, Target
+from headwater.views.target import Applied, Kind, Shape, Target
 from headwater.views.verifying import Difference, corrections, differences_of
 
 if TYPE_CHECKING:
@@ -48,16 +48,10 @@ class Mending:
 def mend(mending: Mending) -> int:
     """Write the corrections, and nothing else; how many."""
     shape = mending.target.shape
-    anew = f"build it anew: headwater rebuild {shape.view}"
-    if shape.kind is not Kind.UPSERT:
-        raise NotMendable(
-            f"the view {shape.view!r} is kept as {shape.kind.value}, where rows cannot be mended one by "
-            "one",
-            hint=anew,
-        )
+    must_be_mendable(shape)
     if len(mending.differences) > REPAIR_MOST:
         raise NotMendable(
-            f"more than {REPAIR_MOST:,} rows of the view {shape.view!r} differ", hint=anew
+            f"more than {REPAIR_MOST:,} rows of the view {shape.view!r} differ", hint=_anew(shape)
         )
     for _ in range(TRIES):
         with ExitStack() as pause:
@@ -71,6 +65,20 @@ def mend(mending: Mending) -> int:
         f"the view {shape.view!r} moves on faster than it can be mended",
         hint="stop headwater run for the moment of a repair, or build the view anew with rebuild",
     )
+
+
+def must_be_mendable(shape: Shape) -> None:
+    """NotMendable for a view that has no row per key to be put right."""
+    if shape.kind is not Kind.UPSERT:
+        raise NotMendable(
+            f"the view {shape.view!r} is kept as {shape.kind.value}, where rows cannot be mended one by "
+            "one",
+            hint=_anew(shape),
+        )
+
+
+def _anew(shape: Shape) -> str:
+    return f"build it anew: headwater rebuild {shape.view}"
 
 
 def _correct(mending: Mending) -> int | None:
