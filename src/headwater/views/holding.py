@@ -3,19 +3,25 @@
 `headwater verify --repair` holds; the query's driver waits right before each commit. What keeps the view
 right is not this, but that a correction is refused once the view has moved (`Target.correct`): a hold
 only lets a repair get its turn on a stream that never rests. It is a file in the query's checkpoint
-folder that says until when it counts, so that a repair that dies holds nobody up for long.
+folder that says until when it counts and for whom, so that a repair that dies holds nobody up:
+
+    {"until": 1794757955.58, "host": "laptop", "pid": 4711}
 """
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 FILE = "hold"
-LONGEST_S = 60.0
+LONGEST_S = 300.0
+"""The log may have to be read once more meanwhile, to know what the rows must be."""
 
 
 @contextmanager
@@ -24,7 +30,8 @@ def held(folder: Path, seconds: float = LONGEST_S) -> Iterator[None]:
     until = time.time() + min(seconds, LONGEST_S)
     note = folder / FILE
     fresh = folder / f".{FILE}.{os.getpid()}"
-    fresh.write_text(f"{until:.3f}\n", encoding="utf-8")
+    said = {"until": until, "host": platform.node(), "pid": os.getpid()}
+    fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
     fresh.rename(note)
     try:
         yield
@@ -43,7 +50,21 @@ def wait_while_held(
 
 
 def _until(folder: Path) -> float:
+    """The end of the hold; the past, where there is none or its holder is gone."""
     try:
-        return float((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        said: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        if said["host"] == platform.node() and not _lives(said["pid"]):
+            return 0.0
+        return float(said["until"])
+    except (OSError, ValueError, KeyError, TypeError):
         return 0.0
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

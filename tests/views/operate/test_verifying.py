@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +19,7 @@ from headwater.pipelines.context import Context
 from headwater.pipelines.declared import DECLARED, View
 from headwater.pipelines.query import State
 from headwater.pipelines.verifying import Checking, verify
-from headwater.views.holding import FILE, held, wait_while_held
+from headwater.views.holding import FILE, LONGEST_S, held, wait_while_held
 from headwater.views.mending import Mending, NotMendable, mend
 from headwater.views.position import Position
 from headwater.views.verifying import Difference, differences_of
@@ -182,19 +185,26 @@ def test_a_hold_makes_a_query_wait_and_ends_by_itself(tmp_path: Path):
     assert wait_while_held(tmp_path) < 1
     clock = [1000.0]
 
+    def note(until: float, pid: int = os.getpid()) -> None:
+        said = {"until": until, "host": platform.node(), "pid": pid}
+        (tmp_path / FILE).write_text(json.dumps(said))
+
     def sleep(seconds: float) -> None:
         clock[0] += seconds
-        if clock[0] > 1005:
+        if 1005 < clock[0] < 1100:
             (tmp_path / FILE).unlink(missing_ok=True)
 
-    (tmp_path / FILE).write_text("1010.0")
+    note(until=1010.0)
     assert 4 < wait_while_held(tmp_path, sleep, lambda: clock[0]) < 6
-    (tmp_path / FILE).write_text("2000.0")
-    clock[0] = 1100.0
-    sleeping: Callable[[float], None] = lambda seconds: clock.__setitem__(0, clock[0] + seconds)  # noqa: E731
-    assert 59 < wait_while_held(tmp_path, sleeping, lambda: clock[0]) < 61
+    clock[0] = 2000.0
+    note(until=1_000_000.0)
+    assert LONGEST_S - 1 < wait_while_held(tmp_path, sleep, lambda: clock[0]) < LONGEST_S + 1
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    note(until=1_000_000.0, pid=ended.pid)
+    assert wait_while_held(tmp_path, sleep, lambda: clock[0]) == 0
     with held(tmp_path):
-        assert (tmp_path / FILE).exists()
+        assert json.loads((tmp_path / FILE).read_text())["pid"] == os.getpid()
     assert not (tmp_path / FILE).exists()
 
 
