@@ -7,9 +7,10 @@ again whenever a query is started anew: a DataFrame remembers settings that may 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.pipelines.checkpoints import Shape
@@ -18,8 +19,12 @@ from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.loading import line_in
 from headwater.pipelines.plan import Node, Plan, plan_of
+from headwater.pipelines.tabled import Tables, tried, writer_of
 from headwater.pipelines.tables import DELETED, MARKS
 from headwater.pipelines.targets import Result, target_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,13 @@ class Built:
 def build(view: View, context: Context) -> Built:
     """Call the view's function and hand the result to its target."""
     target, rest = target_of(view)
-    with within(context):
-        frame = _call(view)
+    frame, tables = _told(view, lambda: tried(view, context))
+    if tables is not None:
+        return _over_tables(view, context, rest, frame, tables)
+    if frame is None:
+        with within(context):
+            frame = _told(view, view.function)
+    _check_stream(view, frame)
     plan = plan_of(frame)
     _check_tables(view, context, plan, frame.columns)
     scheme = view.to.partition(":")[0]
@@ -60,9 +70,26 @@ def build(view: View, context: Context) -> Built:
     )
 
 
-def _call(view: View) -> Any:
+def _over_tables(
+    view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
+) -> Built:
+    writer, query = writer_of(view, context, rest, frame, tables)
+    topics = ",".join(dict.fromkeys(context.tables))
+    return Built(
+        view=view,
+        writer=writer,
+        mode="append",
+        shape=Shape((f"headwater {topics}",), (f"Tables {query}",), "append", view.to),
+        stateful=False,
+        reads=tuple(dict.fromkeys(context.tables)),
+        dead_letters=view.dead_letters if context.dead_letters else None,
+    )
+
+
+def _told(view: View, call: Callable[[], Any]) -> Any:
+    """What comes of a view's function; a mistake in it with its place."""
     try:
-        frame = view.function()
+        return call()
     except HeadwaterError as error:
         raise type(error)(
             f"the view {view.name!r} ({view.place}): {error.args[0]}", hint=error.hint
@@ -74,13 +101,15 @@ def _call(view: View) -> Any:
             f"the view {view.name!r} cannot be built, {place}: {brief(error)}",
             hint="mend the file and run it again",
         ) from error
+
+
+def _check_stream(view: View, frame: Any) -> None:
     if not getattr(frame, "isStreaming", False):
         what = "a DataFrame that is no stream" if hasattr(frame, "isStreaming") else _named(frame)
         raise PipelineError(
             f"the function of the view {view.name!r} ({view.place}) returned {what}",
             hint="return a DataFrame that begins with hw.stream(TOPIC) or hw.table(TOPIC, …)",
         )
-    return frame
 
 
 def _named(value: object) -> str:
@@ -94,20 +123,21 @@ def _check_tables(view: View, context: Context, plan: Plan, columns: list[str]) 
     named = f"the view {view.name!r} ({view.place})"
     if "Join" in plan.kinds() and len(context.tables) > 1:
         raise PipelineError(
-            f"{named} joins the tables {' and '.join(context.tables)}, which is not possible yet",
-            hint="join streams (hw.stream), or a table with a static DataFrame",
+            f"{named} joins changes of the tables {' and '.join(context.tables)}, not their rows",
+            hint=f"leave out {DELETED} and other marks of a change: then the tables are joined",
         )
     if plan.aggregates:
         raise PipelineError(
             f"{named} aggregates the table {context.tables[0]}, and would count its changes "
             "instead of its rows",
-            hint="to count changes, read them as events with hw.stream",
+            hint=f"leave out {DELETED} and other marks of a change; to count changes, read them as "
+            "events with hw.stream",
         )
     if any(node.kind == "Filter" and _filters_rows(node) for node in plan.nodes):
         raise PipelineError(
             f"{named} filters the table {context.tables[0]}, and would keep rows that no longer "
             "match",
-            hint="filter where the view is read, or read the changes as events with hw.stream",
+            hint=f"leave out {DELETED} and other marks of a change: then its rows are filtered",
         )
     if DELETED not in columns:
         raise PipelineError(

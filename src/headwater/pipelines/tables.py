@@ -10,9 +10,13 @@ like a delete, or like nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.pipelines import pinned
 from headwater.pipelines.context import Context
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.sources import OF_THE_RECORD, events
@@ -36,10 +40,38 @@ def changes(
     starting: str,
     options: Mapping[str, str],
 ) -> DataFrame:
-    """One row per change of the table that `topic` tells of."""
+    """One row per change of the table that `topic` tells of; or, where asked for, its rows."""
     row = _row_type(context, topic, schema, key)
+    if (plain := _PLAIN.get()) is not None:
+        return plain(Mention(topic, row, key, starting, dict(options)))
     records = events(context, topic, schema=None, starting=starting, options=options)
-    return decoded(records, row, key)
+    found = decoded(records, row, key)
+    return found if context.pinned is None else pinned.latest(found, key)
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A table as a view's function names it."""
+
+    topic: str
+    row: StructType
+    key: tuple[str, ...]
+    starting: str
+    options: Mapping[str, str]
+
+
+Plain = Callable[[Mention], "DataFrame"]
+_PLAIN: ContextVar[Plain | None] = ContextVar("headwater_plain_tables", default=None)
+
+
+@contextmanager
+def plainly(give: Plain) -> Iterator[None]:
+    """Let `table` be a table with its own columns, as `give` has it, instead of a stream of changes."""
+    token = _PLAIN.set(give)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
 
 
 def decoded(records: DataFrame, row: StructType, key: tuple[str, ...]) -> DataFrame:

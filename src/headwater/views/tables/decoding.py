@@ -58,8 +58,18 @@ def decoded(records: DataFrame, tables: Sequence[Table]) -> list[pa.Table]:
     for n, table in enumerate(tables):
         if table.derived:
             changes = _with_derived(changes, n, table)
-    found = changes.toArrow()
-    return [_of_table(found, n, table) for n, table in enumerate(tables)]
+    names = [_names(table) for table in tables]
+    flat = changes.select(
+        "topic",
+        "p",
+        "o",
+        *(
+            F.col(f"t{n}.{name}").alias(f"t{n}{name}")
+            for n in range(len(tables))
+            for name in names[n]
+        ),
+    ).toArrow()
+    return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -82,7 +92,7 @@ def _parsed(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StringType, StructField, StructType
 
-    if any(name.lower() in _OURS for name in table.row.names):
+    if not _may_be_quick(table):
         return F.lit(None).cast(_forms(table))
     schema = StructType([*_forms(table).fields, StructField(_BROKEN, StringType())])
     return F.from_json("value", schema, {"columnNameOfCorruptRecord": _BROKEN})
@@ -106,7 +116,7 @@ def _change(table: Table, number: int) -> Column:
 
     parsed = F.col(f"parsed{number}")
     quick = parsed.isNotNull()
-    if _BROKEN in _names(table):
+    if _may_be_quick(table):
         quick = quick & parsed[_BROKEN].isNull()
     slow = _strictly(table)
     mine = F.col("topic") == table.topic
@@ -116,9 +126,20 @@ def _change(table: Table, number: int) -> Column:
     return F.when(mine, change.otherwise(slow))
 
 
-def _names(table: Table) -> tuple[str, ...]:
-    clash = any(name.lower() in _OURS for name in table.row.names)
-    return () if clash else (_BROKEN,)
+def _may_be_quick(table: Table) -> bool:
+    """Whether one parse can tell all forms of a value apart."""
+    return not any(name.lower() in _OURS for name in table.row.names)
+
+
+def _names(table: Table) -> list[str]:
+    """The columns of a table's changes."""
+    return [
+        *(f"c{n}" for n in range(len(table.row.names))),
+        *(f"d{n}" for n in range(len(table.derived))),
+        "gone",
+        "emptied",
+        *(f"m{n}" for n in range(len(table.key))),
+    ]
 
 
 def _from_forms(table: Table, parsed: Column) -> Column:
@@ -239,13 +260,10 @@ def _with_derived(changes: DataFrame, number: int, table: Table) -> DataFrame:
     return spread.select(*names)
 
 
-def _of_table(found: pa.Table, number: int, table: Table) -> pa.Table:
+def _of_table(found: pa.Table, number: int, table: Table, names: Sequence[str]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     mine = found.filter(pc.equal(found["topic"], table.topic))
-    change = mine[f"t{number}"].combine_chunks()
-    if isinstance(change, pa.ChunkedArray):
-        change = pa.concat_arrays(change.chunks) if change.num_chunks else pa.array([], change.type)
-    columns = dict(zip((field.name for field in change.type), change.flatten(), strict=True))
+    columns = {name: mine[f"t{number}{name}"] for name in names}
     return pa.table({**columns, "p": mine["p"], "o": mine["o"]})

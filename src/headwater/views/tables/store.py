@@ -14,6 +14,8 @@ not be used for the many keys of a batch.
 
 from __future__ import annotations
 
+import atexit
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,6 +66,16 @@ class ViewShape:
         return tuple(f"k{n}" for n in range(len(self.key)))
 
 
+_OPEN: weakref.WeakSet[Store] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Spark keeps what it calls for a batch until the process ends, and tells nobody when it is done."""
+    for store in list(_OPEN):
+        store.close()
+
+
 class Store:
     """The file, open. One thread at a time."""
 
@@ -78,6 +90,12 @@ class Store:
         for name, value in SETTINGS.items():
             self.connection.execute(f"SET {name} = {value}")
         self.batch = self._open(query)
+        _OPEN.add(self)
+
+    def close(self) -> None:
+        self.connection.close()
+        del self.connection
+        _OPEN.discard(self)
 
     def _open(self, query: str) -> int:
         """Make the tables where they are missing; the last batch that is in them."""

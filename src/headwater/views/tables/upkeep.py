@@ -72,7 +72,7 @@ class Upkeep:
 
     def close(self) -> None:
         if self._store is not None:
-            self._store.connection.close()
+            self._store.close()
             self._store = None
 
     def apply(

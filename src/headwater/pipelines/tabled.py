@@ -1,0 +1,223 @@
+"""Views over tables: a function that names only tables, and sees them as tables.
+
+Called while a view is built. The function is called with empty tables first, to see what it does with
+them; in every batch, with the rows that decide over what has changed (`headwater.views.tables`). A function
+that asks for marks of a change (`_op`, `_deleted`, …) wants the changes one by one: these it gets from
+`tables`, as a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.errors import HeadwaterError
+from headwater.pipelines import pinned, stores
+from headwater.pipelines.context import Context, within
+from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.result import Result
+from headwater.pipelines.rows import as_records
+from headwater.pipelines.sources import COMMITTED, events
+from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headwater.views.tables.decoding import Table
+    from headwater.views.tables.following import Sink
+    from headwater.views.tables.upkeep import Plan
+
+RECORDS_AT_ONCE = "200000"
+"""Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
+
+
+TRANSACTIONS = "transactions"
+"""Option: the capture's topic of BEGIN and END; source transactions are then applied as a whole."""
+
+
+class Tables:
+    """The tables that a function names, and what it is given for them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.mentions: list[Mention] = []
+        self.frames: Mapping[int, DataFrame] | None = None
+
+    def __call__(self, mention: Mention) -> DataFrame:
+        from headwater.views.tables.planning import marked
+
+        if mention not in self.mentions:
+            self.mentions.append(mention)
+        number = self.mentions.index(mention)
+        if self.frames is not None:
+            return marked(self.frames[number], number)
+        return marked(self._spark.createDataFrame([], mention.row), number)
+
+    def known(self) -> list[Table]:
+        from headwater.views.tables.decoding import Table
+
+        return [Table(each.topic, each.row, each.key) for each in self.mentions]
+
+
+def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
+    """Call a view's function with empty tables.
+
+    Returns its result and the tables, where it can be kept as a view over tables; its result and None
+    where it names no table; twice None where it must be called with changes instead.
+    """
+    if view.kind == "history" or context.speed == REAL_TIME:
+        return None, None
+    tables, trial = Tables(context.spark), replace(context, streams=[], tables=[])
+    try:
+        with within(trial), plainly(tables):
+            frame = view.function()
+    except Exception as error:
+        if trial.tables and any(mark in str(error) for mark in MARKS):
+            return None, None
+        raise
+    if not trial.tables or not hasattr(frame, "isStreaming"):
+        context.streams.extend(trial.streams)
+        context.dead_letters |= trial.dead_letters
+        return frame, None
+    whole = TRANSACTIONS in view.options  # these need the records of a batch together
+    if trial.streams or frame.isStreaming or (not whole and _is_as_it_is(view, frame, tables)):
+        return None, None
+    context.tables.extend(trial.tables)
+    return frame, tables
+
+
+def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:
+    """Whether the result is a table as a whole: its changes can be handed on, without any state."""
+    if len(tables.mentions) != 1 or view.key != tables.mentions[0].key:
+        return False
+    plan = frame._jdf.queryExecution().analyzed()
+    return str(plan.getClass().getSimpleName()) == "SubqueryAlias" and (
+        str(plan.child().getClass().getSimpleName()) in ("LocalRelation", "LogicalRDD")
+    )
+
+
+def result_of(view: View, context: Context) -> DataFrame:
+    """What a view's function gives at the pinned position of a context, from the log as a whole."""
+
+    def table(mention: Mention) -> DataFrame:
+        named = {"starting": mention.starting, "options": mention.options}
+        records = events(context, mention.topic, schema=None, **named)  # type: ignore[arg-type]
+        changes = pinned.latest(decoded(records, mention.row, mention.key), mention.key)
+        return changes.select(*(f"`{name}`" for name in mention.row.names))
+
+    assert context.pinned is not None
+    with within(context), ExitStack() as how:
+        if tried(view, context)[1] is not None:
+            how.enter_context(plainly(table))
+        found: DataFrame = view.function()
+    return found
+
+
+# ---- the query ----------------------------------------------------------------------------------------
+
+
+def writer_of(
+    view: View, context: Context, rest: str, frame: DataFrame, tables: Tables
+) -> tuple[Any, str]:
+    """Spark's DataStreamWriter for a view over tables; and its query, as text."""
+    from headwater.views.tables.following import Following
+    from headwater.views.tables.planning import query_text
+
+    plan = _plan(view, frame, tables)
+    checkpoint = _folder(view, context)
+    sink = _sink(Result(frame, view, rest, context, updates=True), plan)
+
+    def function(spark: SparkSession, frames: Mapping[int, DataFrame]) -> DataFrame:
+        again = Tables(spark)
+        again.mentions, again.frames = list(tables.mentions), frames
+        with within(replace(context, spark=spark, streams=[], tables=[])), plainly(again):
+            found: DataFrame = view.function()
+        return found
+
+    following: Callable[[DataFrame, int], None] = Following(plan, checkpoint, function, sink)
+    if (marks := view.options.get(TRANSACTIONS)) is not None:
+        from headwater.views.transactions import WholeTransactions
+
+        topics = [each.topic for each in tables.mentions]
+        following = WholeTransactions(following, checkpoint, marks, topics)
+    return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
+
+
+def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
+    from headwater.views.tables.errors import NotByRow
+    from headwater.views.tables.planning import plan
+
+    named = f"the view {view.name!r} ({view.place})"
+    whole = view.every is not None
+    try:
+        return plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+    except NotByRow as error:
+        raise PipelineError(
+            f"{named} cannot be kept current row by row: {error.args[0]}",
+            hint=f"{error.hint}; or let it be recomputed as a whole: every='1 minute'",
+        ) from error
+    except HeadwaterError as error:
+        raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
+
+
+def _folder(view: View, context: Context) -> Path:
+    if context.checkpoint is None or "://" in context.checkpoint:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is over tables, whose state is kept on the driver's "
+            f"disk, and its checkpoint is not there: {context.checkpoint}",
+            hint="give --checkpoints a local folder",
+        )
+    return Path(context.checkpoint)
+
+
+def _sink(result: Result, plan: Plan) -> Sink:
+    from headwater.views.tables.following import FrameSink, StoreSink
+
+    view, context = result.view, result.context
+    scheme = view.to.partition(":")[0]
+    if scheme == "topic":
+        options = {**context.kafka_options(), "topic": result.rest}
+
+        def write(rows: DataFrame) -> None:
+            records = as_records(rows, view, updates=True)
+            records.write.format("headwater").mode("append").options(**options).save()
+
+        return FrameSink(plan.result, write)
+    if view.effect is None and scheme in ("parquet", "memory", "console"):
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is over tables, whose rows change, and {scheme}: "
+            "can only be added to",
+            hint="let it go to a topic or to a database, as in to='sqlite:views.db'",
+        )
+    return StoreSink(stores.applying_of(result))
+
+
+def _records(view: View, context: Context, tables: Tables) -> DataFrame:
+    """One stream of the records of all tables."""
+    from headwater.views.tables.decoding import COLUMNS
+
+    first = tables.mentions[0]
+    for each in tables.mentions:
+        if each.starting != first.starting or each.options != first.options:
+            raise PipelineError(
+                f"the view {view.name!r} ({view.place}) begins to read the tables {first.topic} and "
+                f"{each.topic} at different places, or with different options",
+                hint="give them the same starting= and options=",
+            )
+    named = [each.topic for each in tables.mentions]
+    if (marks := view.options.get(TRANSACTIONS)) is not None:
+        named.append(marks)
+    chosen = {
+        "subscribe": ",".join(dict.fromkeys(named)),
+        "startingOffsets": first.starting,
+        "maxOffsetsPerTrigger": RECORDS_AT_ONCE,
+        "columns": ",".join(COLUMNS),
+        **COMMITTED,
+        **first.options,
+    }
+    reader = context.spark.readStream.format("headwater")
+    return reader.options(**context.kafka_options(), **chosen).load()

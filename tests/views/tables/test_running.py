@@ -1,0 +1,171 @@
+"""Views over tables as `headwater run` keeps them: over a broker and Spark, into SQLite and a topic."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as sf
+
+import headwater as hw
+from headwater.errors import HeadwaterError
+from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.query import State
+from tests.spark.run.desk import Desk
+
+NewName = Callable[[], str]
+ORDERS = {"schema": "id BIGINT, customer STRING, total DOUBLE", "key": "id"}
+CUSTOMERS = {"schema": "customer STRING, name STRING", "key": "customer"}
+
+
+def select(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def declared(function: Callable[[], Any], name: str, **words: Any) -> View:
+    hw.view(name, **words)(function)
+    return DECLARED.views()[-1]
+
+
+def finish(desk: Desk, *views: View) -> None:
+    for query in desk.begin(*views, once=True):
+        desk.step_until(lambda query=query: query.state is not State.WAITING, "a start")
+        desk.step_until(lambda query=query: query.state is State.FINISHED, "the end")
+
+
+def put(key: object, before: Any = None, **row: Any) -> tuple[str, str]:
+    """Debezium's envelope."""
+    return json.dumps(key), json.dumps({"op": "u", "before": before, "after": row})
+
+
+def test_a_join_and_an_aggregate_follow_their_tables(desk: Desk, tmp_path: Path, new_name: NewName):
+    orders, customers, joined = new_name(), new_name(), new_name()
+    shop = tmp_path / "shop.db"
+    for topic in (orders, customers):
+        desk.log.ensure_topic(topic, {}, partitions=2)
+
+    def named() -> Any:
+        both = hw.table(orders, **ORDERS).join(hw.table(customers, **CUSTOMERS), "customer", "left")
+        return both.where("total >= 1").select("id", "name", "total")
+
+    def spent() -> Any:
+        both = hw.table(orders, **ORDERS).join(hw.table(customers, **CUSTOMERS), "customer")
+        return both.groupBy("name").agg(sf.sum("total").alias("spent"), sf.count("*").alias("n"))
+
+    views = (
+        declared(named, "named", key="id", to=f"sqlite:{shop}"),
+        declared(named, "told", key="id", to=f"topic:{joined}"),
+        declared(spent, "spent", key="name", to=f"sqlite:{shop}"),
+    )
+    plain = [("c1", '{"customer": "c1", "name": "Ann"}'), ("c2", '{"customer": "c2"}')]
+    envelope = {"op": "u", "before": None, "after": {"customer": "c2", "name": "Bea"}}
+    desk.send(customers, [*plain, ("c2", json.dumps(envelope))])
+    desk.send(orders, [put({"id": n}, id=n, customer=f"c{n % 3}", total=n) for n in range(6)])
+    finish(desk, *views)
+    rows = [(1, "Ann", 1.0), (2, "Bea", 2.0), (3, None, 3.0), (4, "Ann", 4.0), (5, "Bea", 5.0)]
+    assert select(shop, "SELECT id, name, total FROM named ORDER BY id") == rows
+    assert select(shop, "SELECT * FROM spent ORDER BY name") == [("Ann", 5.0, 2), ("Bea", 7.0, 2)]
+
+    moved = json.dumps(
+        {"op": "u", "before": {"id": 5}, "after": {"id": 9, "customer": "c1", "total": 9}}
+    )
+    desk.send(customers, [("c1", '{"customer": "c1", "name": "Cleo"}'), ("c2", None)])
+    desk.send(customers, [("c0", '{"customer": "c0", "name": "Dan"}')])
+    desk.send(orders, [('{"id": 1}', '{"op": "d", "before": {"id": 1}}'), ('{"id": 9}', moved)])
+    desk.send(orders, [put({"id": 4}, id=4, customer="c1", total=t) for t in (0.5, 4)])
+    finish(desk, *views)
+    rows = [(2, None, 2.0), (3, "Dan", 3.0), (4, "Cleo", 4.0), (9, "Cleo", 9.0)]
+    assert select(shop, "SELECT id, name, total FROM named ORDER BY id") == rows
+    # Order 0 costs nothing, and counts all the same: only the other view leaves it out.
+    assert select(shop, "SELECT * FROM spent ORDER BY name") == [("Cleo", 13.0, 2), ("Dan", 3.0, 2)]
+    latest = {each.key(): each.value() for each in desk.records(joined)}
+    told = [json.loads(value) for value in latest.values() if value is not None]
+    assert sorted((row["id"], row["name"], row["total"]) for row in told) == rows
+    assert sum(value is None for value in latest.values()) == 2
+    (position,) = select(shop, "SELECT position FROM headwater_views WHERE view = 'named'")[0]
+    assert sum(json.loads(position)[orders].values()) == 10
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "sentence"),
+    [
+        (lambda o, c: o.join(c, "customer"), {}, "each needs a key"),
+        (
+            lambda o, c: o.join(c, "customer").select("name"),
+            {"key": "id"},
+            "no column of its result",
+        ),
+        (lambda o, c: o.join(c.select("name")), {"key": "id"}, "joined without comparing"),
+        (lambda o, c: o.limit(3), {"key": "id"}, "it is cut off (limit)"),
+        (lambda o, c: o.withColumn("r", sf.rand()), {"key": "id"}, "rand gives another value"),
+        (
+            lambda o, c: o.join(c, "customer", "left"),
+            {"key": "name"},
+            "comes from a side of an outer join that may have no row",
+        ),
+        (
+            lambda o, c: o.groupBy("customer").agg(sf.max("id").alias("id")),
+            {"key": "id"},
+            "is the result of an aggregate",
+        ),
+        (lambda o, c: o.join(c, "customer"), {"key": "id", "to": "memory:"}, "only be added to"),
+    ],
+)
+def test_what_cannot_be_kept_current_is_refused_with_what_to_do(
+    desk: Desk,
+    new_name: NewName,
+    function: Callable[[Any, Any], Any],
+    words: dict[str, Any],
+    sentence: str,
+):
+    def view() -> Any:
+        return function(hw.table("orders", **ORDERS), hw.table("customers", **CUSTOMERS))
+
+    with pytest.raises(HeadwaterError) as found:
+        desk.build(declared(view, new_name(), **words))
+    assert sentence in str(found.value)
+    assert "\n" not in str(found.value)
+    assert found.value.hint
+
+
+def test_what_does_not_fit_is_recomputed_as_a_whole_where_that_is_asked_for(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    topic, shop = new_name(), tmp_path / "shop.db"
+    desk.log.ensure_topic(topic, {}, partitions=1)
+
+    def dearest() -> Any:
+        return hw.table(topic, **ORDERS).orderBy(sf.desc("total")).limit(2).select("id", "total")
+
+    view = declared(dearest, "dearest", key="id", to=f"sqlite:{shop}", every="1 second")
+    desk.send(topic, [put(n, id=n, customer="c", total=n) for n in range(5)])
+    finish(desk, view)
+    assert select(shop, "SELECT * FROM dearest ORDER BY id") == [(3, 3.0), (4, 4.0)]
+    desk.send(topic, [("4", None)])
+    finish(desk, view)
+    assert select(shop, "SELECT * FROM dearest ORDER BY id") == [(2, 2.0), (3, 3.0)]
+
+
+def test_a_view_with_an_edited_query_is_refused_instead_of_mixed(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    topic, name = new_name(), new_name()
+    desk.log.ensure_topic(topic, {}, partitions=1)
+    desk.send(topic, [put(1, id=1, customer="c", total=1)])
+    to = f"sqlite:{tmp_path / 'shop.db'}"
+    finish(
+        desk, declared(lambda: hw.table(topic, **ORDERS).where("total > 0"), name, key="id", to=to)
+    )
+    DECLARED.clear()
+    edited = declared(lambda: hw.table(topic, **ORDERS).where("total > 5"), name, key="id", to=to)
+    desk.begin(edited, once=True)
+    desk.step_until(lambda: desk.queries[0].state is State.REFUSED, "a refusal")
+    assert "what it keeps as state has changed" in desk.said[-1]
