@@ -34,6 +34,7 @@ except ModuleNotFoundError as error:
 from headwater.views import redis_scripts as scripts
 from headwater.views.position import Position
 from headwater.views.redis_forms import Form, batches, form_of
+from headwater.views.redis_protocol import pushes, send
 from headwater.views.redis_reading import Reader
 from headwater.views.redis_scripts import BOOK
 from headwater.views.staged_files import Admission, staged_schema
@@ -49,6 +50,7 @@ from headwater.views.target import (
 )
 
 CHUNK = 1000
+STAGE_ROWS = 5000
 PATIENCE_S = 60.0
 """How long a commit waits for readers."""
 TIMEOUT_S = 60.0
@@ -109,12 +111,13 @@ class RedisTarget(Target):
         count = 0
         with self._connected() as client:
             client.sadd(self._staged, place)  # first of all: what is listed here can be cleared
-            for chunk in batches(admission.admitted(rows), CHUNK):
-                with client.pipeline(transaction=True) as pipeline:
-                    entries = form.stage(pipeline, place, count, chunk)
-                    pipeline.rpush(place, *entries)
-                    pipeline.execute()
+            for chunk in batches(admission.admitted(rows), STAGE_ROWS):
+                commands, entries = form.stage(place, count, chunk)
+                # First the entries: by them, what a task leaves behind is found.
+                send(client, [pushes(place, entries), commands])
                 count += chunk.num_rows
+            if client.llen(place) != count:
+                raise Unavailable("Redis has not taken all rows, perhaps it is full")
         return Part(part, place, count, tuple(admission.refused))
 
     # ---- the driver, at the end of a batch --------------------------------------------------------

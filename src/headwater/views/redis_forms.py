@@ -19,8 +19,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.views.json_rows import documents, from_objects
+from headwater.views.redis_protocol import bytes_of, hashes, strings
 from headwater.views.target import DELETED, Kind, Misfit, Shape
 from headwater.views.texts import from_texts, key_texts, texts
 
@@ -42,8 +44,8 @@ class Form(ABC):
         return ()
 
     @abstractmethod
-    def stage(self, pipeline: Any, part: str, number: int, rows: pa.RecordBatch) -> list[str]:
-        """Put rows aside, the first being this number of the part; returns their entries."""
+    def stage(self, part: str, number: int, rows: pa.RecordBatch) -> tuple[bytes, pa.Array]:
+        """Commands that put rows aside, the first being this number of the part; their entries."""
 
     @abstractmethod
     def fetch(self, pipeline: Any, key: str) -> None:
@@ -65,17 +67,10 @@ class Form(ABC):
 class Hash(Form):
     name = "hash"
 
-    def stage(self, pipeline: Any, part: str, number: int, rows: pa.RecordBatch) -> list[str]:
-        entries = []
-        keys, gone = key_texts(rows, self.key), rows.column(DELETED).to_pylist()
-        names = self.schema.names
-        columns = [texts(rows.column(name)).to_pylist() for name in names]
-        for place, values in enumerate(zip(*columns, strict=True)):
-            if not gone[place]:
-                fields = {n: v for n, v in zip(names, values, strict=True) if v is not None}
-                pipeline.hset(f"{part}:{number + place}", mapping=fields)
-            entries.append(("-" if gone[place] else "+") + keys[place])
-        return entries
+    def stage(self, part: str, number: int, rows: pa.RecordBatch) -> tuple[bytes, pa.Array]:
+        places, there, entries = _keyed(part, number, rows, self.key)
+        columns = {name: texts(there.column(name)) for name in self.schema.names}
+        return bytes_of(hashes(places, columns)), entries
 
     def fetch(self, pipeline: Any, key: str) -> None:
         pipeline.hgetall(key)
@@ -89,14 +84,10 @@ class Hash(Form):
 class Json(Form):
     name = "json"
 
-    def stage(self, pipeline: Any, part: str, number: int, rows: pa.RecordBatch) -> list[str]:
-        entries = []
-        keys, gone = key_texts(rows, self.key), rows.column(DELETED).to_pylist()
-        for place, row in enumerate(documents(rows.select(self.schema.names))):
-            if not gone[place]:
-                pipeline.set(f"{part}:{number + place}", row)
-            entries.append(("-" if gone[place] else "+") + keys[place])
-        return entries
+    def stage(self, part: str, number: int, rows: pa.RecordBatch) -> tuple[bytes, pa.Array]:
+        places, there, entries = _keyed(part, number, rows, self.key)
+        found = pa.array(documents(there.select(self.schema.names)), pa.string())
+        return bytes_of(strings(places, found)), entries
 
     def fetch(self, pipeline: Any, key: str) -> None:
         pipeline.get(key)
@@ -142,15 +133,16 @@ class Timeline(Form):
             elif not math.isinf(score) and abs(score) > EXACT and score == int(score):
                 yield number, f"{self.score} is too large to be exact in a score"
 
-    def stage(self, pipeline: Any, part: str, number: int, rows: pa.RecordBatch) -> list[str]:
+    def stage(self, part: str, number: int, rows: pa.RecordBatch) -> tuple[bytes, pa.Array]:
         sets, members = key_texts(rows, [self.set]), key_texts(rows, [self.member])
         scores = self._scores(rows)
-        return [
+        entries = [
             json.dumps([one, member] if gone else [one, member, _score(score)])
             for one, member, score, gone in zip(
                 sets, members, scores, rows.column(DELETED).to_pylist(), strict=True
             )
         ]
+        return b"", pa.array(entries)
 
     def fetch(self, pipeline: Any, key: str) -> None:
         pipeline.zrange(key, 0, -1, withscores=True)
@@ -186,16 +178,17 @@ class Timeline(Form):
 class Stream(Form):
     name = "stream"
 
-    def stage(self, pipeline: Any, part: str, number: int, rows: pa.RecordBatch) -> list[str]:
+    def stage(self, part: str, number: int, rows: pa.RecordBatch) -> tuple[bytes, pa.Array]:
         names = self.schema.names
         columns = [texts(rows.column(name)).to_pylist() for name in names]
-        return [
+        entries = [
             json.dumps(
                 [x for n, v in zip(names, row, strict=True) if v is not None for x in (n, v)]
                 or ["", ""]
             )
             for row in zip(*columns, strict=True)
         ]
+        return b"", pa.array(entries)
 
     def fetch(self, pipeline: Any, key: str) -> None:
         pipeline.xrange(key)
@@ -216,6 +209,18 @@ def form_of(shape: Shape) -> Form:
             hint="hash, json or timeline with a key, stream without one",
         )
     return forms[chosen](shape)
+
+
+def _keyed(
+    part: str, number: int, rows: pa.RecordBatch, key: Sequence[str]
+) -> tuple[pa.Array, pa.RecordBatch, pa.Array]:
+    """Where rows are staged, those that are (not the deleted ones), and the entries of all."""
+    kept = pc.invert(rows.column(DELETED))
+    numbers = pa.array(range(number, number + rows.num_rows), pa.int64()).filter(kept)
+    places = pc.binary_join_element_wise(f"{part}:", numbers.cast(pa.string()), "")
+    signs = pc.if_else(kept, "+", "-")
+    entries = pc.binary_join_element_wise(signs, pa.array(key_texts(rows, key)), "")
+    return places, rows.filter(kept), entries
 
 
 def _score(score: float | int | None) -> str:
