@@ -13,28 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 from psycopg import errors
 
-from headwater.views.json_rows import documents
 from headwater.views.postgres_book import REFUSED, Book, Connection, columns_of
+from headwater.views.postgres_refused import Search, arrow_rows
 from headwater.views.postgres_staged import (
     Place,
     StagedTables,
-    halving,
     run_all,
 )
 from headwater.views.postgres_tables import Tables, gone_of, listed, quoted
-from headwater.views.postgres_values import as_csv, from_postgres
+from headwater.views.postgres_values import as_csv
 from headwater.views.target import (
     Applied,
     Fenced,
     Kind,
     Misfit,
     Part,
-    Refusal,
     RowsRefused,
     Shape,
     Target,
@@ -44,10 +41,6 @@ from headwater.views.target import (
 READ_ROWS = 10_000
 NAME_MAX = 50
 """PostgreSQL cuts names at 63 bytes; versions and indexes have more at their end."""
-
-
-class _Undone(Exception):
-    """Ends a transaction that was only to find something out."""
 
 
 class PostgresTarget(Target):
@@ -139,71 +132,18 @@ class PostgresTarget(Target):
         if found is None or found[0] != rows:
             raise Unavailable("staged rows are gone, as after a crash of PostgreSQL")
 
-    # ---- rows that are refused only now -------------------------------------------------------------
-
     @contextmanager
     def _refusing(self, parts: Sequence[Part]) -> Iterator[None]:
-        """Where the transaction inside meets such rows, they are found, set apart and told."""
+        """Where the transaction inside meets rows that are refused only now, they are found and told."""
         try:
             yield
         except REFUSED as error:
-            refusals = self._find_refused(parts)
+            refusals = Search(self._book, self._tables, self.shape).refused(parts)
             if not refusals:
                 raise Unavailable(
                     f"PostgreSQL refused a batch, and then no row of it: {error}"
                 ) from error
             raise RowsRefused(refusals) from error
-
-    def _find_refused(self, parts: Sequence[Part]) -> list[Refusal]:
-        bad: list[tuple[Part, str, int, str]] = []
-        try:
-            with self._book.connected() as connection:
-                place = self._book.known(connection, lock=True).place
-                for part in parts:
-                    self._try(connection, place, part, gone=True, bad=bad)
-                for part in parts:
-                    self._try(connection, place, part, gone=False, bad=bad)
-                raise _Undone
-        except _Undone:
-            pass
-        with self._book.connected() as connection:
-            return [self._set_apart(connection, *each) for each in bad]
-
-    def _try(
-        self,
-        connection: Connection,
-        place: str,
-        part: Part,
-        *,
-        gone: bool,
-        bad: list[tuple[Part, str, int, str]],
-    ) -> None:
-        staged = Place.of(part)
-        if not (staged.gone if gone else staged.rows):
-            return
-        table = gone_of(staged.table) if gone else staged.table
-        statements = self._tables.delete if gone else self._tables.insert
-        end = connection.execute(f"SELECT max(_n) + 1 FROM {quoted(table)}".encode()).fetchone()
-
-        def attempt(first: int, last: int) -> None:
-            run_all(connection, statements(place, staged.table, range(first, last)))
-
-        def refuse(number: int, reason: str) -> None:
-            bad.append((part, table, number, reason))
-
-        halving(connection, range(end[0] if end else 0), attempt, refuse)
-
-    def _set_apart(
-        self, connection: Connection, part: Part, table: str, number: int, reason: str
-    ) -> Refusal:
-        """A negative number keeps a row out of every range, and in the count."""
-        names = [n for n in self._tables.columns if n in columns_of(connection, table)]
-        found = connection.execute(
-            f"UPDATE {quoted(table)} SET _n = -1 - _n WHERE _n = {number} "
-            f"RETURNING {listed(names)}".encode()
-        ).fetchall()
-        row = next(self._arrow(found, pa.schema([self.shape.schema.field(n) for n in names])))
-        return Refusal(documents(row)[0], reason, part.number, number)
 
     # ---- readers ----------------------------------------------------------------------------------
 
@@ -219,7 +159,7 @@ class PostgresTarget(Target):
                 cursor.execute(self._tables.select(entry.place, chosen).encode())
                 pages = iter(lambda: cursor.fetchmany(READ_ROWS), [])
                 schema = self.visible_schema()
-                yield entry.applied, (b for rows in pages for b in self._arrow(rows, schema))
+                yield entry.applied, (arrow_rows(rows, schema) for rows in pages)
 
     def _wanted(self, connection: Connection, place: str, keys: pa.Table) -> str:
         names = listed(self.shape.key)
@@ -231,12 +171,6 @@ class PostgresTarget(Target):
             for batch in keys.select(list(self.shape.key)).to_batches():
                 copy.write(as_csv(batch))
         return "(SELECT DISTINCT * FROM _wanted)"
-
-    def _arrow(self, rows: list[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        if rows:
-            columns = zip(*rows, strict=True)
-            arrays = [from_postgres(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     # ---- versions ---------------------------------------------------------------------------------
 
