@@ -8,17 +8,13 @@ at the first event.
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bank import accounts
 from pyspark.sql import functions as F  # noqa: N812
 
 import headwater as hw
 from headwater.events import frames
-
-sys.path.insert(0, str(Path(__file__).parent))
-from bank import accounts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,6 +14,7 @@ fencing whoever had them; `owns="none"` only sends. `blocking.Running` is the sa
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
 import uuid
@@ -74,6 +75,8 @@ class Application(Generic[State]):
         self._waiting: dict[asyncio.Future[Any], float] = {}
         self._membership: Membership | None = None
         self._closed = False
+        # Ids of commands that have none: unique, and cheaper than chance for each.
+        self._prefix, self._numbers = uuid.uuid4().hex, itertools.count()
 
     # ---- life -----------------------------------------------------------------------------------
 
@@ -155,7 +158,7 @@ class Application(Generic[State]):
         asked = Asked(
             id,
             command,
-            command_id or uuid.uuid4().hex,
+            command_id or f"{self._prefix}-{next(self._numbers):x}",
             sent_at_ms or time.time_ns() // 1_000_000,
             Meta(who, why, correlation, causation),
             expected_version,

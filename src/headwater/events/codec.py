@@ -9,7 +9,7 @@ the key and the record's neighbours say, so that any reader of JSON understands 
     type         class and version (`upcasting`)
     n            this is the n-th event of its aggregate, from 1 on, without a gap
     command      id of the command that it follows from; causation: what that command followed from
-    correlation  the same for all commands and events of one process
+    correlation  the same for all commands and events of one process; left out: the command's id
 
 Invariants: a value must end in a newline and hold no other, so that the values of a batch, one behind
 the other, are read as lines in one call. The record's time must not be before that of the record before.
@@ -104,6 +104,11 @@ class Codec:
                 hint="mend the upcaster; the log keeps the event as it was",
             ) from None
         return self._structs[kind](each.id, each.n, each.command, event, *meta_of(each))
+
+
+def correlation_of(each: Any) -> str:
+    """Of an event, or of anything that has its fields."""
+    return each.correlation or each.command
 
 
 def meta_of(each: Any) -> Meta:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.events import plain
 from headwater.events.aggregate import Aggregate
+from headwater.events.codec import correlation_of
 from headwater.events.upcasting import Upcasts
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _decoded(batch: pa.RecordBatch, upcasts: Upcasts) -> pa.RecordBatch:
         type, data = plain.lifted(event, upcasts)
         ids.append(event.id)
         numbers.append(event.n)
-        meta = (event.who, event.why, event.correlation, event.causation)
+        meta = (event.who, event.why, correlation_of(event), event.causation)
         said = (type, data.decode(), event.command, *meta)
         for column, text in zip(texts.values(), said, strict=True):
             column.append(text)

@@ -24,7 +24,7 @@ import msgspec
 from headwater.events import client as clients
 from headwater.events import models, reading, topics
 from headwater.events.aggregate import Aggregate
-from headwater.events.codec import Codec
+from headwater.events.codec import Codec, correlation_of
 from headwater.events.errors import BadTopic
 from headwater.events.ledger import Held
 from headwater.events.snapshots import Snapshots
@@ -132,7 +132,7 @@ class Reader(Generic[State]):
                 found.append(
                     Entry(
                         *(offset, at, each.n, each.data, each.command),
-                        *(each.who, each.why, each.correlation, each.causation),
+                        *(each.who, each.why, correlation_of(each), each.causation),
                     )
                 )
         return found

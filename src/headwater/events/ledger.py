@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from headwater.events import answers
 from headwater.events.aggregate import Aggregate, as_events
 from headwater.events.answers import Accepted, Answer, Refused
-from headwater.events.codec import Codec, Meta
+from headwater.events.codec import Codec
 from headwater.events.commands import Asked
 from headwater.events.errors import DecideFailed, EventsError
 
@@ -128,11 +128,9 @@ class Ledger:
     ) -> tuple[Any, list[tuple[bytes, bytes]]]:
         state, apply, encode = before.state, self.aggregate.apply, self.codec.encode
         key, records = asked.id.encode(), []
-        who, why, correlation, causation = asked.meta
-        meta = Meta(who, why, correlation or asked.command_id, causation)
         for n, event in enumerate(events, before.version + 1):
             state = apply(state, event)
-            records.append((key, encode(event, asked.id, n, asked.command_id, meta)))
+            records.append((key, encode(event, asked.id, n, asked.command_id, asked.meta)))
         return state, records
 
     def _without_events(

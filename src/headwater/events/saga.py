@@ -29,7 +29,7 @@ from headwater.events import client as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer, Refused
 from headwater.events.application import Application
-from headwater.events.codec import Codec
+from headwater.events.codec import Codec, correlation_of
 from headwater.events.errors import Closed, EventsError, OutcomeUnknown
 
 logger = logging.getLogger("headwater.events")
@@ -166,7 +166,7 @@ class Saga:
                     send.command,
                     command_id=command_id,
                     who=f"saga {self.name}",
-                    correlation=event.correlation,
+                    correlation=correlation_of(event),
                     causation=place,
                     sent_at_ms=at_ms,
                 )
