@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.pipelines.comparing import Comparison
-from headwater.pipelines.context import Context, within
+from headwater.pipelines.context import Context
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.plan import plan_of
 from headwater.pipelines.stores import kind_of, shape_of, store_of
+from headwater.pipelines.tabled import result_of
 from headwater.views import ordering
-from headwater.views.mending import Mending, mend
+from headwater.views.mending import Mending, mend, must_be_mendable
 from headwater.views.position import Position
 from headwater.views.target import Applied, Kind, Shape, Target
 from headwater.views.verifying import Report
@@ -65,7 +66,9 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
     """Compare, and where asked write the corrections."""
     began = time.monotonic()
     shape, target = _opened(checking)
-    with ExitStack() as scratch, _quick(checking.spark):
+    if repair:
+        must_be_mendable(shape)
+    with ExitStack() as scratch:
         folder = Path(
             scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         )
@@ -119,17 +122,15 @@ def _opened(checking: Checking) -> tuple[Shape, Target]:
 
 def _called(checking: Checking, position: Position) -> DataFrame:
     view = checking.view
-    with within(checking.context(position)):
-        try:
-            frame: DataFrame = view.function()
-        except HeadwaterError:
-            raise
-        except Exception as error:
-            raise PipelineError(
-                f"the view {view.name!r} ({view.place}) cannot be computed from the log as a whole: "
-                f"{brief(error)}"
-            ) from error
-    return frame
+    try:
+        return result_of(view, checking.context(position))
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) cannot be computed from the log as a whole: "
+            f"{brief(error)}"
+        ) from error
 
 
 def _expected(checking: Checking, position: Position, shape: Shape) -> DataFrame:
@@ -182,18 +183,6 @@ def _taken(checking: Checking, target: Target, folder: Path) -> tuple[Applied, D
         found = found.where("current")
     found = found.select(*(ordering.quoted(name) for name in target.shape.schema.names))
     return applied, _counted(found) if kind_of(view) is Kind.APPEND else found
-
-
-@contextmanager
-def _quick(spark: SparkSession) -> Iterator[None]:
-    """Enough tasks for the cores, but not more for their own sake."""
-    name = "spark.sql.adaptive.enabled"
-    before = spark.conf.get(name, "true")
-    spark.conf.set(name, "true")
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before or "true")
 
 
 def _expected_of(

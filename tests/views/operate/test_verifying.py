@@ -122,6 +122,35 @@ def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_mended(
     assert verify(checking(desk, keyed)).is_right
 
 
+def test_a_view_over_two_tables_is_computed_from_the_log_as_a_whole(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    shop, orders, people = tmp_path / "shop.db", new_name(), new_name()
+    for topic in (orders, people):
+        desk.log.ensure_topic(topic, {}, partitions=2)
+
+    @hw.view("named_orders", key="id", to=f"sqlite:{shop}")
+    def named_orders():
+        mine = hw.table(orders, schema="id BIGINT, person BIGINT, total DOUBLE", key="id")
+        who = hw.table(people, schema="id BIGINT, name STRING", key="id")
+        who = who.withColumnRenamed("id", "person")
+        return mine.join(who, "person").select("id", "name", "total")
+
+    (view,) = DECLARED.views()[-1:]
+    desk.send(people, [change(n, name=f"person {n}") for n in range(20)])
+    desk.send(orders, [change(n, person=n % 25, total=n / 2) for n in range(500)])
+    desk.send(people, [change(3, name="somebody else"), deletion(4)])
+    finish(desk, view)
+    right = verify(checking(desk, view))
+    assert (right.rows, right.found, right.differing) == (380, 380, 0)
+    before = execute(shop, "SELECT * FROM named_orders ORDER BY id")
+    execute(shop, "UPDATE named_orders SET name = 'planted' WHERE id = 3")
+    execute(shop, "INSERT INTO named_orders VALUES (4, 'gone', 2.0)")
+    mended = verify(checking(desk, view), repair=True)
+    assert (dict(mended.counts), mended.repaired) == ({"extra": 1, "different": 1}, 2)
+    assert execute(shop, "SELECT * FROM named_orders ORDER BY id") == before
+
+
 def finish_once(desk: Desk, view: View, said: str) -> None:
     """Called when verify has taken the view's rows: brings the view up to date behind its back."""
     desk.said.append(said)
