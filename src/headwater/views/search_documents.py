@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -105,12 +105,13 @@ def refused(shape: Shape) -> Callable[[pa.RecordBatch], Iterable[tuple[int, str]
 def staged(shape: Shape, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows as keys and documents."""
     kinds = {name: kind.split()[0] for name, kind in fields(shape).items()}
+    changed = {field.name for field in shape.schema if not _is_as_in_row(field.type)}
     for batch in rows:
         keyed = shape.kind is Kind.UPSERT
         keys = key_texts(batch, shape.key) if keyed else [""] * batch.num_rows
         gone = batch.column(DELETED).to_pylist() if keyed else [False] * batch.num_rows
         found = [
-            None if deleted else _document(row, key if keyed else None, kinds, shape.schema)
+            None if deleted else _document(row, key if keyed else None, kinds, changed)
             for row, key, deleted in zip(
                 objects(batch.select(shape.schema.names)), keys, gone, strict=True
             )
@@ -120,20 +121,32 @@ def staged(shape: Shape, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         )
 
 
+def _is_as_in_row(kind: pa.DataType) -> bool:
+    """Whether tantivy reads a value as the row has it, so that it is written once and not twice."""
+    t = pa.types
+    as_it_is = (t.is_integer, t.is_boolean, t.is_string, t.is_large_string)
+    return any(fits(kind) for fits in as_it_is) or (t.is_timestamp(kind) and kind.tz is not None)
+
+
 def _document(
-    row: dict[str, Any], key: str | None, kinds: Mapping[str, str], schema: pa.Schema
+    row: dict[str, Any], key: str | None, kinds: Mapping[str, str], changed: Collection[str]
 ) -> str:
-    document: dict[str, Any] = {ROW: base64.b64encode(_DUMP(row).encode()).decode()}
+    kept = _DUMP(row)
+    own: dict[str, Any] = {ROW: base64.b64encode(kept.encode()).decode()}
     if key is not None:
-        document[KEY] = key
-    for name, value in row.items():
-        kind = kinds[name]
+        own[KEY] = key
+    plain = {
+        name: value for name, value in row.items() if value is not None and name not in changed
+    }
+    fields = kept if len(plain) == len(row) else _DUMP(plain)
+    for name in changed:
+        value, kind = row[name], kinds[name]
         if value is None or kind == "stored":
             continue
         values = value if isinstance(value, list) else [value]
-        found = [_value(each, kind) for each in values if each is not None]
-        document[name] = [each for each in found if each is not None]
-    return _DUMP(document)
+        found = (_value(each, kind) for each in values if each is not None)
+        own[name] = [each for each in found if each is not None]
+    return f"{fields[:-1]}{',' if plain else ''}{_DUMP(own)[1:]}"
 
 
 def _value(value: Any, kind: str) -> Any:
