@@ -22,16 +22,10 @@ from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.building import Built
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import REAL_TIME, View
-from headwater.pipelines.errors import (
-    NotRealTime,
-    PipelineError,
-    brief,
-    is_away,
-    misfit,
-    told_to_stop,
-)
+from headwater.pipelines.errors import PipelineError, brief, is_away
 from headwater.pipelines.following import Following, current_version, follows
 from headwater.pipelines.log import Log
+from headwater.pipelines.mistakes import mistake, not_possible
 from headwater.pipelines.targets import refuse_leftovers
 from headwater.pipelines.telling import Telling
 
@@ -173,7 +167,7 @@ class Query:
         except PipelineError as error:
             self._refuse(error)
         except AnalysisException as error:
-            self._refuse(self._not_possible(brief(error)))
+            self._refuse(not_possible(self.view, brief(error)))
         except Exception as error:
             self._failed(error)
         else:
@@ -231,8 +225,9 @@ class Query:
     def _failed(self, error: BaseException | str, ran_s: float = 0.0, batches: int = 0) -> None:
         if isinstance(error, BaseException) and not self._around.alive():
             raise error  # no query can be started again
-        if (refusal := self._mistake(str(error))) is not None:
-            other = current_version(self.view) if follows(self.view) else None
+        refusal = mistake(self.view, self._around.checkpoints, str(error))
+        if refusal is not None:
+            other = self._around.current(self.view) if follows(self.view) else None
             if other is not None and other != self.view.version:
                 self._follow(other)  # it was dropped, or its successor has taken over
             else:
@@ -251,29 +246,6 @@ class Query:
         self.state = State.WAITING
         self._telling.event("failed", reason=brief(error), retry_s=wait_s)
         self._around.say(f"{self.view.name}: failed, tried again in {wait_s:.0f} s: {brief(error)}")
-
-    def _mistake(self, text: str) -> PipelineError | None:
-        """What a failure says of the query itself, where trying again would not help."""
-        if (difference := misfit(text)) is not None:
-            return self._around.checkpoints.misfit(self.view.checkpoint, difference)
-        if (stopped := told_to_stop(text)) is not None:
-            return PipelineError(f"the view {self.view.name!r} ({self.view.place}): {stopped}")
-        if (mark := "[STREAMING_REAL_TIME_MODE") in text:
-            return self._not_possible(brief(text[text.index(mark) :]))
-        return None
-
-    def _not_possible(self, reason: str) -> PipelineError:
-        """Spark does not take the query: a mistake that no second try mends."""
-        view, said = self.view, reason.removeprefix("AnalysisException: ").rstrip(".;")
-        if view.speed == REAL_TIME:
-            return NotRealTime(
-                f"the view {view.name!r} ({view.place}) cannot run at real-time speed: {said}",
-                hint="leave out speed= to run it in micro-batches",
-            )
-        return PipelineError(
-            f"the view {view.name!r} ({view.place}) cannot run as a stream: {said}",
-            hint="mend the file and run it again",
-        )
 
     def _refuse(self, error: PipelineError) -> None:
         self.state, self.failed = State.REFUSED, True
