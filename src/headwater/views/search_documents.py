@@ -124,7 +124,7 @@ def staged(shape: Shape, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _is_as_in_row(kind: pa.DataType) -> bool:
     """Whether tantivy reads a value as the row has it, so that it is written once and not twice."""
     t = pa.types
-    as_it_is = (t.is_integer, t.is_boolean, t.is_string, t.is_large_string)
+    as_it_is = (t.is_integer, t.is_floating, t.is_boolean, t.is_string, t.is_large_string)
     return any(fits(kind) for fits in as_it_is) or (t.is_timestamp(kind) and kind.tz is not None)
 
 
@@ -136,7 +136,9 @@ def _document(
     if key is not None:
         own[KEY] = key
     plain = {
-        name: value for name, value in row.items() if value is not None and name not in changed
+        name: value
+        for name, value in row.items()
+        if value is not None and name not in changed and not _is_no_number(value, kinds[name])
     }
     fields = kept if len(plain) == len(row) else _DUMP(plain)
     for name in changed:
@@ -147,6 +149,11 @@ def _document(
         found = (_value(each, kind) for each in values if each is not None)
         own[name] = [each for each in found if each is not None]
     return f"{fields[:-1]}{',' if plain else ''}{_DUMP(own)[1:]}"
+
+
+def _is_no_number(value: Any, kind: str) -> bool:
+    """A float that JSON has only as text, such as nan: nothing to search for."""
+    return kind == "float" and isinstance(value, str)
 
 
 def _value(value: Any, kind: str) -> Any:
