@@ -11,6 +11,8 @@ so that the tasks of a reused worker do not connect again.
 
 from __future__ import annotations
 
+from headwater.spark import messages  # noqa: F401, isort: skip  (before anything of kio's)
+
 import os
 import random
 import time

@@ -1,0 +1,16 @@
+"""kio, without what it would bring along for tests. Imported before anything else that needs kio.
+
+kio offers strategies for its types where hypothesis can be imported, and that takes four times as long as
+kio itself. Spark starts several Python processes for each query, and each pays for it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if "kio" not in sys.modules and "hypothesis" not in sys.modules:
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        import kio.static.primitive  # noqa: F401
+    finally:
+        del sys.modules["hypothesis"]
