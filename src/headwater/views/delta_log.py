@@ -74,7 +74,7 @@ class Log:
     def sync(self) -> None:
         """To the disk with what the last commit has added: delta-rs leaves that to the system."""
         self.table.update_incremental()
-        folder = Path(self.table.table_uri.removeprefix("file://"))
+        folder = Path(unquote(self.table.table_uri.removeprefix("file://")))
         log = folder / "_delta_log"
         entry = log / f"{self.table.version():020}.json"
         touched = {log, folder}

@@ -112,3 +112,9 @@ def test_a_folder_belongs_to_one_view(make: Make, tmp_path: Path):
     (tmp_path / "full" / "file").touch()
     with pytest.raises(Misfit, match="not a view's"):
         target_for(f"delta:{tmp_path / 'full'}", shape()).create()
+
+
+def test_a_path_may_have_any_name(tmp_path: Path):
+    writer = Writer(target_for(f"delta:{tmp_path}/my naïve 100% table", shape()))
+    writer.write(0, [ADA])
+    assert rows_of(writer.target) == [ADA]
