@@ -20,6 +20,7 @@ import time
 import uuid
 from typing import Any, Generic, Literal, TypeVar
 
+import msgspec
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
@@ -114,7 +115,6 @@ class Application(Generic[State]):
         """Return when the partitions that are ours now can be written."""
         for owner in list(self._owners.values()):
             await owner.ready.wait()
-            await owner.settled()
 
     @property
     def owned(self) -> frozenset[int]:
@@ -178,6 +178,8 @@ class Application(Generic[State]):
             except Closed:
                 if self._closed:
                     raise
+                # It may have been decided before the partition was let go.
+                asked = msgspec.structs.replace(asked, fresh=False)
 
     def _decide(self, owner: Owner, asked: Asked, deadline: float) -> asyncio.Future[Answer]:
         waiting: asyncio.Future[Answer] = self._loop.create_future()
@@ -215,8 +217,7 @@ class Application(Generic[State]):
             raise EventsError(
                 f"{id} is owned by another process", hint="read it with headwater.events.Reader"
             )
-        await owner.settled()
-        return owner.held(id)
+        return await owner.held(id)
 
     async def state(self, id: str) -> State:
         state: State = (await self.held(id)).state

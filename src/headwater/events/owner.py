@@ -39,6 +39,7 @@ logger = logging.getLogger("headwater.events")
 
 DEPTH = 2
 BATCH_COMMANDS_MAX = 2_000
+PENDING_MAX = 100_000
 IDLE_S = 3600.0
 """Brokers forget a producer's epoch after a day without a batch (producer.id.expiration.ms)."""
 _TOO_LARGE = (10, 18)
@@ -49,13 +50,15 @@ Answered = Callable[[Answer | BaseException], None]
 
 
 class _Flying:
-    """A draft on its way; done when all its batches are acknowledged."""
+    """A draft on its way, or snapshots; done when all its batches are acknowledged."""
 
-    __slots__ = ("done", "draft", "left", "waiting")
+    __slots__ = ("done", "draft", "left", "waiting", "watched")
 
     def __init__(self, draft: Draft, waiting: list[Answered]) -> None:
         self.draft = draft
         self.waiting = waiting
+        self.watched: list[asyncio.Future[bool]] = []
+        """Told whether it came through, by those who look at the state."""
         self.left = 0
         self.done = False
 
@@ -110,32 +113,32 @@ class Owner:
         if self._ended is not None:
             answered(self._ended)
             return
+        if len(self._pending) >= PENDING_MAX:
+            answered(
+                EventsError(
+                    f"{PENDING_MAX:,} commands wait for {self.aggregate.name}-{self.partition}",
+                    hint="send fewer at once; this one was not decided",
+                )
+            )
+            return
         self._pending.append((asked, answered))
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    def held(self, id: str) -> Held:
-        """The aggregate as decided, drafts included."""
-        return self._ledger.held.get(id, Held(self.aggregate.initial, 0))
-
-    async def settled(self) -> None:
-        """Return when all that is decided now is on disk."""
-        while self._flying or not self.ready.is_set():
+    async def held(self, id: str) -> Held:
+        """The aggregate as it is decided now; returned when that is on disk."""
+        while True:
+            await self.ready.wait()
             if self._ended is not None:
                 raise self._ended
-            flying = self._flying[-1] if self._flying else None
-            await (self._landing(flying) if flying is not None else self.ready.wait())
-
-    async def _landing(self, flying: _Flying) -> None:
-        waiting: asyncio.Future[None] = self._loop.create_future()
-
-        def landed(_: object) -> None:
-            if not waiting.done():
-                waiting.set_result(None)
-
-        flying.waiting.append(landed)
-        await waiting
+            held = self._ledger.held.get(id, Held(self.aggregate.initial, 0))
+            if not self._flying:
+                return held
+            watching: asyncio.Future[bool] = self._loop.create_future()
+            self._flying[-1].watched.append(watching)
+            if await watching:
+                return held
 
     async def drain(self, deadline_s: float) -> None:
         """Decide no more; let what is on its way arrive."""
@@ -239,23 +242,28 @@ class Owner:
         while self._flying and self._flying[0].done:
             first = self._flying.popleft()
             self._durable += len(first.draft.events)
-            # A waiter behind the commands, from `settled`, has no outcome of its own.
-            outcomes = [*first.draft.outcomes]
-            outcomes += [Closed("")] * (len(first.waiting) - len(outcomes))
-            for answered, outcome in zip(first.waiting, outcomes, strict=True):
+            for answered, outcome in zip(first.waiting, first.draft.outcomes, strict=True):
                 answered(outcome)
+            _tell(first, True)
             self._snapshots.touched(first.draft)
         self._ledger.trim()
         if self._take:
             self._take = BATCH_COMMANDS_MAX
-        if not self._flying and self._snapshots.due:
-            self._snapshot()
+        if not self._flying:
+            self._snapshots.landed()
+            if self._snapshots.due:
+                self._snapshot()
         if self._pending and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
     def _refuse_too_large(self, flying: _Flying) -> bool:
         """Alone in its batch and still too large: that one command cannot be stored."""
+        if not flying.draft.asked:
+            logger.error("%s: a state is too large for a snapshot", self.aggregate.snapshots)
+            self._snapshots.disable()
+            self._reclaim()
+            return True
         if len(flying.draft.asked) == 1 and len(self._flying) == 1:
             self._reclaim()
             _, answered = self._pending.popleft()
@@ -269,8 +277,14 @@ class Owner:
 
     def _snapshot(self) -> None:
         """Write the states that changed since the last time; under the same claim, so fenced too."""
-        assert self._claim is not None
-        for records in self._snapshots.records(self._ledger):
+        try:
+            batches = list(self._snapshots.records(self._ledger))
+        except (TypeError, NotImplementedError) as error:
+            # The initial state could be written, a later one cannot: events are enough to go on.
+            logger.error("%s: no more snapshots: %s", self.aggregate.snapshots, error)
+            self._snapshots.disable()
+            return
+        for records in batches:
             flying = _Flying(Draft(), [])
             self._flying.append(flying)
             self._produce(flying, self.aggregate.snapshots, records)
@@ -281,11 +295,10 @@ class Owner:
         while self._flying:
             flying = self._flying.pop()
             self._ledger.undo(flying.draft)
-            left = len(flying.draft.asked)
-            for answered in flying.waiting[left:]:
-                answered(Closed(""))
-            again = list(zip(flying.draft.asked, flying.waiting[:left], strict=False))
+            _tell(flying, False)
+            again = list(zip(flying.draft.asked, flying.waiting, strict=True))
             self._pending.extendleft(reversed(again))
+        self._snapshots.failed()
 
     def _reclaim(self) -> None:
         self._generation += 1
@@ -354,6 +367,7 @@ class Owner:
                 found = await asyncio.to_thread(find_decisions, self._settings, self._ledger, asked)
             except (SparkError, Disconnected) as error:
                 logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
+                self._claiming = None
                 self._reclaim()
                 return
             for command_id, answer in found.items():
@@ -363,3 +377,9 @@ class Owner:
             self._turn()
 
         self._claiming = self._loop.create_task(look())
+
+
+def _tell(flying: _Flying, came_through: bool) -> None:
+    for watching in flying.watched:
+        if not watching.done():
+            watching.set_result(came_through)

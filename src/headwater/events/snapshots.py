@@ -50,6 +50,8 @@ class Snapshots:
         self._partition = partition
         self._every = every
         self._dirty: set[str] = set()
+        self._writing: set[str] = set()
+        """On their way: changed, until the position behind them is on disk."""
         self._events = 0
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
         self._decoder = self._decoder_of_states() if every else None
@@ -57,8 +59,10 @@ class Snapshots:
     def _decoder_of_states(self) -> msgspec.json.Decoder[Any]:
         kind = self._aggregate.state or type(self._aggregate.initial)
         try:
-            return msgspec.json.Decoder(kind, dec_hook=models.decode)
-        except TypeError as error:
+            found: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind, dec_hook=models.decode)
+            found.decode(self._encoder.encode(self._aggregate.initial))
+            return found
+        except (TypeError, NotImplementedError, msgspec.MsgspecError) as error:
             raise BadDefinition(
                 f"the state of {self._aggregate.name} cannot be read back from JSON: {error}",
                 hint="give Aggregate(state=…) a type that can, or open with snapshot_every=0",
@@ -95,7 +99,22 @@ class Snapshots:
                 batch, size = [], 0
         position = _Position(fold, ledger.next_offset)
         yield [*batch, (POSITION, self._encoder.encode(position))]
+        self._writing |= self._dirty
         self._dirty, self._events = set(), 0
+
+    def landed(self) -> None:
+        """Everything is on disk."""
+        self._writing.clear()
+
+    def failed(self) -> None:
+        """What was on its way may not have arrived: it counts as changed."""
+        self._dirty |= self._writing
+        self._writing.clear()
+
+    def disable(self) -> None:
+        self._every = 0
+        self._dirty.clear()
+        self._writing.clear()
 
     def load(
         self, cluster: Cluster, end: int, only: bytes | None = None
