@@ -76,8 +76,8 @@ def _run(arguments: argparse.Namespace, home: Path) -> None:
             first.measure(results, theirs.bootstrap, "small", 1 if arguments.quick else rounds)
         with contextlib.closing(_Session()) as spark:
             if "replay" in kinds:
-                for size in arguments.size or SIZES:
-                    _replay(spark, results, brokers, records, rounds, size)
+                for number, size in enumerate(arguments.size or SIZES):
+                    _replay(spark, results, brokers, records, rounds, size, 1 if number else 2)
         if "latency" in kinds:
             with contextlib.closing(_Session(TUNED)) as spark:
                 for each in brokers:
@@ -115,12 +115,15 @@ def _replay(
     records: int,
     rounds: int,
     size: int,
+    warm_up: int,
 ) -> None:
     topic = f"{size}-bytes"
     for each in brokers:
         count = fill(each, topic, PARTITIONS, records, size)
-    for query in (replay.ALL, replay.VALUE, replay.AGGREGATE):
-        replay.measure(spark.spark, results, topic, count, brokers, rounds, query)
+    replay.measure(spark.spark, results, topic, count, brokers, rounds, warm_up)
+    for query in (replay.VALUE, replay.AGGREGATE):
+        fewer = max(rounds - 1, 1)
+        replay.measure(spark.spark, results, topic, count, brokers, fewer, 1, query)
 
 
 if __name__ == "__main__":

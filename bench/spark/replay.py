@@ -34,10 +34,9 @@ class Query(NamedTuple):
     run: Callable[[DataFrame], None]
     options: dict[str, str]
     columns: str = "*"
-    warm_up: int = 1
 
 
-ALL = Query("", consume, {}, warm_up=2)
+ALL = Query("", consume, {})
 VALUE = Query(", value only", consume, {"columns": "value"}, "value")
 AGGREGATE = Query(", aggregate", aggregate, {})
 
@@ -49,6 +48,7 @@ def measure(
     records: int,
     brokers: tuple[str, str],
     rounds: int,
+    warm_up: int,
     query: Query = ALL,
 ) -> None:
     """`brokers`: headwater's address and Apache Kafka's."""
@@ -68,8 +68,8 @@ def measure(
         ),
     }
     names = list(ways)
-    for number in range(rounds + query.warm_up):
-        counts = number >= query.warm_up
+    for number in range(rounds + warm_up):
+        counts = number >= warm_up
         for name in names[number % len(names) :] + names[: number % len(names)]:
             before_s, began = _cpu_s(spark), time.perf_counter()
             ways[name]()
