@@ -63,5 +63,5 @@ def test_a_state_that_cannot_be_read_back_is_a_mistake_that_is_told_at_once():
     ledger = Ledger(odd, 0, Codec(odd))
     assert not Snapshots(odd, 0, 0).due
     assert ledger.held == {}
-    with pytest.raises(BadDefinition, match="snapshot_every=0"):
+    with pytest.raises(BadDefinition, match="cannot be read back"):
         Snapshots(odd, 0, 10)
