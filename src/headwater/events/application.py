@@ -37,7 +37,8 @@ from headwater.events.inbox import WAITING_MAX, Inbox
 from headwater.events.ledger import WINDOW, Held
 from headwater.events.line import Line
 from headwater.events.membership import RELEASE_DEADLINE_S, Membership
-from headwater.events.owner import Answered, Owner
+from headwater.events.owner import Owner
+from headwater.events.writing import Answered
 
 State = TypeVar("State")
 Owns = Literal["group", "all", "none"]

@@ -21,8 +21,6 @@ from typing import Any
 
 from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
-from headwater.events.answers import Answer
-from headwater.events.claim import Claim
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
 from headwater.events.errors import Closed, EventsError, Fenced
@@ -30,7 +28,7 @@ from headwater.events.ledger import Draft, Held, Ledger
 from headwater.events.line import Line, Stored
 from headwater.events.restoring import Restored, find_decisions, restore
 from headwater.events.snapshots import Snapshots
-from headwater.record.records import Record, build
+from headwater.events.writing import Answered, Flight, Writing
 from headwater.spark.connect import Cluster
 from headwater.spark.connection import Disconnected
 from headwater.spark.errors import SparkError
@@ -45,22 +43,6 @@ IDLE_S = 3600.0
 _TOO_LARGE = (10, 18)
 _FENCED = tuple(int(code) for code in claims.FENCED)
 _PAUSES_S = (0.05, 0.2, 0.5, 1.0)
-
-Answered = Callable[[Answer | BaseException], None]
-
-
-class _Flying:
-    """A draft on its way, or snapshots; done when all its batches are acknowledged."""
-
-    __slots__ = ("done", "draft", "left", "waiting", "watched")
-
-    def __init__(self, draft: Draft, waiting: list[Answered]) -> None:
-        self.draft = draft
-        self.waiting = waiting
-        self.watched: list[asyncio.Future[bool]] = []
-        """Told whether it came through, by those who look at the state."""
-        self.left = 0
-        self.done = False
 
 
 class Owner:
@@ -90,17 +72,13 @@ class Owner:
         self._snapshots = Snapshots(aggregate, partition, snapshot_every)
         self._ledger = Ledger(aggregate, partition, self._codec, window)
         self._pending: deque[tuple[Asked, Answered]] = deque()
-        self._flying: deque[_Flying] = deque()
-        self._claim: Claim | None = None
-        self._lines: dict[str, Line] = {}
-        self._sequences: dict[str, int] = {}
-        self._generation = 0
+        self._flying: deque[Flight] = deque()
+        self._writing = Writing(partition)
         self._take = BATCH_COMMANDS_MAX
         self._scheduled = False
         self._claiming: asyncio.Task[None] | None = None
         self._ended: BaseException | None = None
         self._written = self._loop.time()
-        self._durable = 0
         self._failures = 0
 
     # ---- for the application --------------------------------------------------------------------
@@ -152,7 +130,7 @@ class Owner:
         if self._ended is not None:
             return []
         self._ended = why or Closed(f"{self.aggregate.name}-{self.partition} was let go")
-        self._generation += 1
+        self._writing.void()
         if self._claiming is not None:
             self._claiming.cancel()
         self._undo_all()
@@ -180,7 +158,7 @@ class Owner:
 
     def _send(self, batch: list[tuple[Asked, Answered]]) -> None:
         draft = self._ledger.decide([asked for asked, _ in batch], self._now_ms())
-        flying = _Flying(draft, [answered for _, answered in batch])
+        flying = Flight(draft, [answered for _, answered in batch])
         self._flying.append(flying)
         for topic, found in (
             (self.aggregate.name, draft.events),
@@ -191,30 +169,18 @@ class Owner:
         if not flying.left:
             self._landed(flying)
 
-    def _produce(self, flying: _Flying, topic: str, found: list[tuple[bytes, bytes]]) -> None:
-        assert self._claim is not None
+    def _produce(self, flying: Flight, topic: str, found: list[tuple[bytes, bytes]]) -> None:
         flying.left += 1
-        at, identity = self._ledger.last_ms, self._claim.identity
-        sequence = self._sequences[topic]
-        self._sequences[topic] = (sequence + len(found)) % (1 << 31)
-        data = build(
-            [Record(n, at, key, value) for n, (key, value) in enumerate(found)],
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
-            base_sequence=sequence,
+        ledger = self._ledger
+        expected = ledger.next_offset - len(found) if topic == self.aggregate.name else -1
+        self._writing.produce(
+            topic,
+            found,
+            ledger.last_ms,
+            lambda stored: self._answered(flying, topic, expected, stored),
         )
-        generation = self._generation
-        expected = -1
-        if topic == self.aggregate.name:
-            expected = self._ledger.next_offset - len(found)
 
-        def done(stored: Stored) -> None:
-            if generation == self._generation:
-                self._answered(flying, topic, expected, stored)
-
-        self._lines[topic].produce(topic, self.partition, data, done)
-
-    def _answered(self, flying: _Flying, topic: str, expected: int, stored: Stored) -> None:
+    def _answered(self, flying: Flight, topic: str, expected: int, stored: Stored) -> None:
         if stored.error == 0 and expected in (-1, stored.base_offset):
             flying.left -= 1
             if not flying.left:
@@ -222,7 +188,7 @@ class Owner:
             return
         if stored.error in _FENCED:
             logger.warning("%s-%d: another owner has taken over", topic, self.partition)
-            self._generation += 1
+            self._writing.void()
             self._undo_all()
             self.ready.clear()
             self._on_fenced(self.partition)
@@ -235,16 +201,15 @@ class Owner:
         )
         self._reclaim()
 
-    def _landed(self, flying: _Flying) -> None:
+    def _landed(self, flying: Flight) -> None:
         flying.done = True
         self._failures = 0
         self._written = self._loop.time()
         while self._flying and self._flying[0].done:
             first = self._flying.popleft()
-            self._durable += len(first.draft.events)
             for answered, outcome in zip(first.waiting, first.draft.outcomes, strict=True):
                 answered(outcome)
-            _tell(first, True)
+            first.tell(True)
             self._snapshots.touched(first.draft)
         self._ledger.trim()
         if self._take:
@@ -257,7 +222,7 @@ class Owner:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    def _refuse_too_large(self, flying: _Flying) -> bool:
+    def _refuse_too_large(self, flying: Flight) -> bool:
         """Alone in its batch and still too large: that one command cannot be stored."""
         if not flying.draft.asked:
             logger.error("%s: a state is too large for a snapshot", self.aggregate.snapshots)
@@ -285,7 +250,7 @@ class Owner:
             self._snapshots.disable()
             return
         for records in batches:
-            flying = _Flying(Draft(), [])
+            flying = Flight(Draft(), [])
             self._flying.append(flying)
             self._produce(flying, self.aggregate.snapshots, records)
 
@@ -295,13 +260,13 @@ class Owner:
         while self._flying:
             flying = self._flying.pop()
             self._ledger.undo(flying.draft)
-            _tell(flying, False)
+            flying.tell(False)
             again = list(zip(flying.draft.asked, flying.waiting, strict=True))
             self._pending.extendleft(reversed(again))
         self._snapshots.failed()
 
     def _reclaim(self) -> None:
-        self._generation += 1
+        self._writing.void()
         self._undo_all()
         self.ready.clear()
         if self._claiming is None or self._claiming.done():
@@ -319,7 +284,7 @@ class Owner:
             self._failures += 1  # until a batch has come through
             try:
                 restored = await asyncio.to_thread(self._take_over)
-                self._lines = {
+                lines = {
                     topic: await self._line(address)
                     for topic, address in restored.claim.leaders.items()
                 }
@@ -333,7 +298,7 @@ class Owner:
                 for _, answered in self.end(error):
                     answered(error)
                 return
-            self._adopt(restored)
+            self._adopt(restored, lines)
             return
 
     def _take_over(self) -> Restored:
@@ -346,11 +311,9 @@ class Owner:
         finally:
             cluster.close()
 
-    def _adopt(self, restored: Restored) -> None:
-        self._claim, self._ledger = restored.claim, restored.ledger
-        self._durable = self._ledger.next_offset
-        self._sequences = dict.fromkeys(restored.claim.leaders, 1)
-        self._generation += 1
+    def _adopt(self, restored: Restored, lines: dict[str, Line]) -> None:
+        self._ledger = restored.ledger
+        self._writing.begin(restored.claim, lines)
         self._written = self._loop.time()
         self.ready.set()
         self._turn()
@@ -377,9 +340,3 @@ class Owner:
             self._turn()
 
         self._claiming = self._loop.create_task(look())
-
-
-def _tell(flying: _Flying, came_through: bool) -> None:
-    for watching in flying.watched:
-        if not watching.done():
-            watching.set_result(came_through)
