@@ -65,7 +65,7 @@ def history(cluster: Cluster, topic: str, id: str) -> Iterator[dict[str, Any]]:
         lines = chunk.lines.splitlines()
         for line, offset, ms in zip(lines, chunk.offsets, chunk.times, strict=True):
             try:
-                event = msgspec.to_builtins(_decoder.decode(line))
+                event = msgspec.structs.asdict(_decoder.decode(line))
             except msgspec.MsgspecError as error:
                 raise BadTopic(
                     f"{topic}-{place[1]} offset {offset} is no event: {error}",
@@ -74,7 +74,7 @@ def history(cluster: Cluster, topic: str, id: str) -> Iterator[dict[str, Any]]:
             at = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
             yield {
                 "at": at,
-                **event,
+                **{name: value for name, value in event.items() if value != ""},
                 "data": msgspec.json.decode(event["data"]),
                 "partition": place[1],
                 "offset": offset,
