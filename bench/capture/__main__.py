@@ -1,91 +1,115 @@
-"""`python -m bench.capture`: headwater and Debezium on one PostgreSQL, to one broker, in one run.
+"""`python -m bench.capture`: headwater and Debezium on one server, to one broker, in one run.
 
-For each: a snapshot, single-row transactions that wait in the server's log, one large transaction, and
-latency at 200 commits/s. Debezium runs with its default poll interval and with 5 ms. Rates are from the
-first record that a reader sees to the last; CPU seconds are of the whole process since its start, so
-Debezium's are cold where the run is short.
+On PostgreSQL and on MariaDB, for each: a snapshot by a process that has just begun; single-row
+transactions while it goes on (Debezium is warm then); single-row transactions that waited in the server's
+log for a process that has just begun; one large transaction; latency at 200 commits/s. Debezium runs with
+its default poll interval, and for latency also with 5 ms. All write with acknowledgements.
+
+Rates are from the first record that a reader sees to the last (where rows are written meanwhile: from
+their first commit on); CPU seconds are of the process, since its start or over that time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
-import psycopg
-
-from bench.capture import workload
 from bench.capture.contestants import Contestant
+from bench.capture.databases import Database, database
 from bench.capture.measure import Figures, Reader, follow, latency
 from headwater import testing
-from tests.capture.postgres.server import PostgresServer, postgres
 
 KINDS = ("headwater", "debezium", "debezium 5 ms")
+RESULTS = Path(__file__).parents[1] / "results" / "capture.json"
 
 
 def main() -> None:
     words = argparse.ArgumentParser(prog="python -m bench.capture", description=__doc__)
     words.add_argument("--rows", type=int, default=1_000_000, help="rows of the snapshot")
-    words.add_argument("--single", type=int, default=200_000, help="single-row transactions")
+    words.add_argument("--warm", type=int, default=600_000, help="single rows while it runs")
+    words.add_argument("--single", type=int, default=200_000, help="single rows that waited")
     words.add_argument("--bulk", type=int, default=500_000, help="rows of the one transaction")
     words.add_argument("--latency", type=int, default=2_000, help="commits of the latency run")
     words.add_argument("--only", choices=KINDS, action="append", help="leave the others out")
+    words.add_argument("--on", choices=("postgresql", "mariadb"), action="append")
+    words.add_argument("--save", action="store_true", help=f"into bench/results/{RESULTS.name}")
     chosen = words.parse_args()
-    print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    settings = {"logical_decoding_work_mem": "64MB", "shared_buffers": "256MB", "fsync": "on"}
-    with (
-        tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder,
-        postgres(settings) as server,
-        testing.broker(settings={"num.partitions": "4"}) as log,
-    ):
-        found = {
-            kind: contest(kind, f"shop{number}", server, log.bootstrap, Path(folder), chosen)
-            for number, kind in enumerate(chosen.only or KINDS)
+    found: dict[str, Any] = {}
+    for name in chosen.on or ("postgresql", "mariadb"):
+        print(f"{name}; load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        load = os.getloadavg()[0]
+        with (
+            tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder,
+            database(name) as server,
+            testing.broker(settings={"num.partitions": "4"}) as log,
+        ):
+            kinds = {
+                kind: contest(kind, f"shop{n}", server, log.bootstrap, Path(folder), chosen)
+                for n, kind in enumerate(chosen.only or KINDS)
+            }
+        ratios(kinds)
+        found[name] = {
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "load_before": round(load, 2),
+            "sizes": {k: getattr(chosen, k) for k in ("rows", "warm", "single", "bulk", "latency")},
+            **{k: {w: f.as_json() for w, f in v.items()} for k, v in kinds.items()},
         }
-    ratios(found)
-    print(f"load after: {os.getloadavg()[0]:.1f}")
+    if chosen.save:
+        before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps({**before, **found}, indent=1) + "\n")
 
 
 def contest(
     kind: str,
-    database: str,
-    server: PostgresServer,
+    name: str,
+    server: Database,
     bootstrap: str,
     folder: Path,
     chosen: argparse.Namespace,
 ) -> dict[str, Figures]:
-    workload.create(server, database, chosen.rows)
-    contestant = Contestant(kind, server, database, bootstrap, folder)
+    only_latency = kind == "debezium 5 ms"
+    rows = 1_000 if only_latency else chosen.rows
+    server.create(name, rows)
+    contestant = Contestant(kind, server, name, bootstrap, folder)
     reader = Reader(bootstrap, contestant.topic)
     known: set[int] = set()
     found: dict[str, Figures] = {}
-    with contestant.running() as process:
-        found["snapshot"] = follow(process, reader, chosen.rows, contestant, known)
-        show(kind, "snapshot", found["snapshot"])
-    at = chosen.rows + 1
-    workload.single(server, database, at, chosen.single)
-    with contestant.running() as process:
-        found["single rows"] = follow(process, reader, chosen.single, contestant, known)
-        show(kind, "single rows", found["single rows"])
-    at += chosen.single
-    workload.bulk(server, database, at, chosen.bulk)
-    with contestant.running() as process:
-        found["one transaction"] = follow(process, reader, chosen.bulk, contestant, known)
-        show(kind, "one transaction", found["one transaction"])
-        with psycopg.connect(server.url(database), autocommit=True) as connection:
+    at = rows + 1
 
-            def insert(number: int) -> None:
-                connection.execute("INSERT INTO orders VALUES (%s, 'x')", [number])
+    def take(what: str, figures: Figures) -> None:
+        found[what] = figures
+        print(f"{kind:<14} {what:<18} {figures.line()}", flush=True)
 
-            middle, late = latency(contestant, reader, insert, chosen.latency)
-    print(f"{kind:<14} {'200 commits/s':<16} p50 {middle:.1f} ms, p99 {late:.1f} ms", flush=True)
+    with contestant.running() as process:
+        take("snapshot", follow(process, reader, rows, contestant, known))
+        if not only_latency:
+            write = lambda: server.single(name, at, chosen.warm)  # noqa: E731
+            take("single, running", follow(process, reader, chosen.warm, contestant, known, write))
+            at += chosen.warm
+        if only_latency:
+            take("200 commits/s", _latency(contestant, server, reader, chosen.latency))
+    if only_latency:
+        reader.close()
+        return found
+    server.single(name, at, chosen.single)
+    with contestant.running() as process:
+        take("single, waited", follow(process, reader, chosen.single, contestant, known))
+        at += chosen.single
+        write = lambda: server.bulk(name, at, chosen.bulk)  # noqa: E731
+        take("one transaction", follow(process, reader, chosen.bulk, contestant, known, write))
+        take("200 commits/s", _latency(contestant, server, reader, chosen.latency))
     reader.close()
     return found
 
 
-def show(kind: str, what: str, figures: Figures) -> None:
-    print(f"{kind:<14} {what:<16} {figures.line()}", flush=True)
+def _latency(contestant: Contestant, server: Database, reader: Reader, count: int) -> Figures:
+    with server.inserting(contestant.database) as insert:
+        return latency(contestant, reader, insert, count)
 
 
 def ratios(found: dict[str, dict[str, Figures]]) -> None:
@@ -96,10 +120,12 @@ def ratios(found: dict[str, dict[str, Figures]]) -> None:
             continue
         for what, other in theirs.items():
             own = ours[what]
+            if other.p50_ms or kind == "debezium 5 ms":
+                continue
             rate = (own.rows / own.seconds) / (other.rows / other.seconds)
             per_cpu = (own.rows / own.cpu_seconds) / (other.rows / other.cpu_seconds)
             print(
-                f"headwater : {kind:<14} {what:<16} rows/s {rate:4.1f}, rows per CPU second "
+                f"headwater : {kind:<14} {what:<18} rows/s {rate:4.1f}, rows per CPU second "
                 f"{per_cpu:4.1f} (target 3), memory {own.peak_mb / other.peak_mb:4.2f} (target 0.2)"
             )
 

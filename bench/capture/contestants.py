@@ -12,23 +12,21 @@ from pathlib import Path
 import psutil
 
 from bench.capture import debezium
-from bench.capture.workload import TABLE
-from tests.capture.postgres.server import PostgresServer
+from bench.capture.databases import TABLE, Database
 
 
 class Contestant:
     """One way to capture one database into one broker."""
 
-    def __init__(
-        self, kind: str, server: PostgresServer, database: str, bootstrap: str, folder: Path
-    ):
+    def __init__(self, kind: str, server: Database, database: str, bootstrap: str, folder: Path):
         self.kind = kind
         self.database = database
         self._server = server
         self._bootstrap = bootstrap
         self._folder = folder
         # Both write 4 partitions, the broker's default here.
-        self.topic = f"{database}.{TABLE}" if kind == "headwater" else f"{database}.public.{TABLE}"
+        own = f"{database}.{TABLE}"
+        self.topic = own if kind == "headwater" else server.debezium_topic(database)
 
     @contextmanager
     def running(self) -> Iterator[psutil.Process]:
@@ -55,15 +53,8 @@ class Contestant:
             words += ["--file", str(file), "--bootstrap", self._bootstrap]
             with log.open("ab") as output:
                 return subprocess.Popen(words, stdout=output, stderr=output)
-        poll = "5" if self.kind.endswith("5 ms") else "500"
-        properties = debezium.postgres_properties(
-            self.database,
-            self._server.port,
-            self.database,
-            f"public.{TABLE}",
-            self._folder,
-            poll_interval_ms=poll,
-        )
+        poll_ms = "5" if self.kind.endswith("5 ms") else "500"
+        properties = self._server.debezium(self.database, self._folder, poll_ms)
         return debezium.start(properties, self._bootstrap, log)
 
     def said(self) -> str:

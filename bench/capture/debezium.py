@@ -94,6 +94,35 @@ def postgres_properties(
     }
 
 
+def mariadb_properties(
+    name: str, port: int, database: str, tables: str, folder: Path, **more: str
+) -> dict[str, str]:
+    """The same for MariaDB."""
+    return {
+        "name": name,
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
+        "offset.storage.file.filename": str(folder / f"{name}.offsets"),
+        "offset.flush.interval.ms": "1000",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": str(folder / f"{name}.history"),
+        "database.hostname": "127.0.0.1",
+        "database.port": str(port),
+        "database.user": "root",
+        "database.password": "",
+        "database.server.id": str(50_000 + port % 10_000),
+        "database.include.list": database,
+        "topic.prefix": name,
+        "table.include.list": tables,
+        "include.schema.changes": "false",
+        "snapshot.locking.mode": "none",
+        "decimal.handling.mode": "string",
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
 def _resolve(maven: str, cache: Path, folder: Path) -> None:
     dependencies = "\n".join(
         f"<dependency><groupId>io.debezium</groupId><artifactId>{module}</artifactId>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
@@ -22,9 +23,25 @@ class Figures:
     cpu_seconds: float
     peak_mb: float
     first_s: float
-    """From the start of the process to the first record that a reader sees."""
+    """From the start of the process (or of the writing) to the first record that a reader sees."""
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+
+    def as_json(self) -> dict[str, float]:
+        if self.p50_ms:
+            return {"p50_ms": round(self.p50_ms, 2), "p99_ms": round(self.p99_ms, 2)}
+        return {
+            "rows": self.rows,
+            "rows_per_s": round(self.rows / self.seconds),
+            "rows_per_cpu_s": round(self.rows / self.cpu_seconds),
+            "cpu_s_per_million": round(1e6 * self.cpu_seconds / self.rows, 2),
+            "peak_mb": round(self.peak_mb),
+            "first_s": round(self.first_s, 2),
+        }
 
     def line(self) -> str:
+        if self.p50_ms:
+            return f"p50 {self.p50_ms:.1f} ms, p99 {self.p99_ms:.1f} ms"
         rate, per_cpu = self.rows / self.seconds, self.rows / self.cpu_seconds
         return (
             f"{rate:>9,.0f} rows/s {per_cpu:>9,.0f} rows/CPU s {self.peak_mb:>6,.0f} MB "
@@ -58,10 +75,20 @@ class Reader:
 
 
 def follow(
-    process: psutil.Process, reader: Reader, rows: int, contestant: Contestant, known: set[int]
+    process: psutil.Process,
+    reader: Reader,
+    rows: int,
+    contestant: Contestant,
+    known: set[int],
+    write: Callable[[], None] | None = None,
 ) -> Figures:
-    """Until so many new rows have come; from the process' start."""
-    begun = process.create_time()
+    """Until so many new rows have come; from the process' start, or from the start of `write`."""
+    begun, used_before = process.create_time(), 0.0
+    writer = None
+    if write is not None:
+        begun, used_before = time.time(), sum(process.cpu_times()[:2])
+        writer = threading.Thread(target=write)
+        writer.start()
     # Debezium repeats some after a restart: each row counts once.
     numbers: set[int] = set()
     first, peak = 0.0, 0
@@ -81,18 +108,20 @@ def follow(
     ended = time.time()
     used = process.cpu_times()
     known |= numbers
+    if writer is not None:
+        writer.join()
     return Figures(
         len(numbers),
-        ended - first,
-        used.user + used.system,
+        ended - (first if write is None else begun),
+        max(used.user + used.system - used_before, 0.01),
         peak / 1e6,
         first - begun,
     )
 
 
 def latency(
-    contestant: Contestant, reader: Reader, insert: object, count: int
-) -> tuple[float, float]:
+    contestant: Contestant, reader: Reader, insert: Callable[[int], None], count: int
+) -> Figures:
     """p50 and p99 in ms, at 200 commits/s: from before the commit until a reader has the record."""
     sent: dict[int, float] = {}
     got: dict[int, float] = {}
@@ -104,7 +133,7 @@ def latency(
             time.sleep(max(0.0, due - time.monotonic()))
             number = 1_000_000_000 + n
             sent[number] = time.monotonic()
-            insert(number)  # type: ignore[operator]
+            insert(number)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -116,7 +145,8 @@ def latency(
     times = sorted(1000 * (got[n] - sent[n]) for n in sent if n in got)
     if len(times) < count:
         raise RuntimeError(f"{contestant.kind}: {count - len(times)} rows did not come")
-    return statistics.median(times), times[int(len(times) * 0.99)]
+    middle, late = statistics.median(times), times[int(len(times) * 0.99)]
+    return Figures(count, 1.0, 1.0, 0.0, 0.0, middle, late)
 
 
 def _number(value: bytes) -> int:

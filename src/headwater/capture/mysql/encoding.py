@@ -182,7 +182,14 @@ class GroupEncoder:
                 count += 1
                 source = f'{head}{row},"thread":null,"query":null}}'
                 rest = f"{start}{order}{middle}{count}}}" if middle else start
-                records += encoder.updated(before, after, source, rest)
+                if encoder.moved(before, after):
+                    records += encoder.deleted(before, source, rest, after)
+                    order += 1  # it is two events to readers
+                    count += 1
+                    rest = f"{start}{order}{middle}{count}}}" if middle else start
+                    records.append(encoder.arrived(before, after, source, rest))
+                else:
+                    records += encoder.updated(before, after, source, rest)
                 row += 1
         else:
             for image in images:
