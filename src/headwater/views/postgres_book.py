@@ -49,8 +49,10 @@ class Book:
                 self._address,
                 connect_timeout=CONNECT_S,
                 application_name=f"headwater view {self._view}",
-                options="-c TimeZone=UTC -c client_encoding=UTF8",
+                client_encoding="UTF8",
             ) as connection:
+                # Not by `options`: the address may have its own there, a search_path for example.
+                connection.execute("SET TIME ZONE 'UTC'")
                 yield connection
         except REFUSED:
             raise

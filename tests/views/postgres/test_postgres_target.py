@@ -146,6 +146,15 @@ def test_a_table_with_rows_of_somebody_else_is_left_alone(
         make(shape()).create()
 
 
+def test_the_address_says_in_which_schema_a_view_lives(server: PostgresServer, database: str):
+    run(server, database, "CREATE SCHEMA analytics")
+    target = target_for(f"{database}?options=-csearch_path%3Danalytics", shape())
+    Writer(target).write(0, [ADA, CAT])
+    found = run(server, database, "SELECT id, name, total FROM analytics.customers ORDER BY id")
+    assert found == [ADA, CAT]
+    assert rows_of(target) == [ADA, CAT]
+
+
 def test_a_server_that_is_away_is_unavailable():
     target = target_for("postgresql://nobody@127.0.0.1:1/nothing", shape())
     for ask in (target.create, target.applied, target.claim):
