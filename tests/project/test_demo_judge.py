@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.project.demo import DemoFailed, Spark, Summary
+from headwater.project.demo import DemoFailed, Spark, Summary, Views
 from headwater.project.demo.produce import KEYS, PARTITIONS, Notes, nth_of, value_of
 from headwater.project.demo.replay import Judge
 
@@ -103,6 +103,17 @@ def test_spark_that_saw_something_else_spoils_the_verdict():
     assert not summary.verified
     summary.spark.derived, summary.spark.crc_sum = seen[0], seen[1] + 1
     assert not summary.verified
+
+
+def test_a_view_that_differs_from_its_database_spoils_the_verdict():
+    places = written()
+    summary = judged(places, places)
+    summary.views = Views(rows=10)
+    assert summary.verified
+    summary.views.different = 1
+    assert not summary.verified
+    summary.views = Views(rows=0)
+    assert not summary.verified, "views without rows prove nothing"
 
 
 def test_nothing_written_is_not_a_success():

@@ -72,9 +72,7 @@ class Up:
 
     def items(self) -> list[str]:
         """What the topic of the table has."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.address, "group.id": "look", "log_level": 0}
-        )
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": "look", "log_level": 0})
         try:
             topics = consumer.list_topics(timeout=30).topics
             if "shop.orders" not in topics:

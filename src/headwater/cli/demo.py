@@ -45,6 +45,9 @@ def demo(
     spark: bool = typer.Option(
         True, "--spark/--no-spark", help="Read the log with PySpark too, where it is installed."
     ),
+    shop: bool = typer.Option(
+        True, "--shop/--no-shop", help="Capture a database and keep views of it; needs Spark."
+    ),
     as_json: bool = json_option(),
 ) -> int:
     """Write, kill -9, restart, replay, process and verify, with a summary.
@@ -52,7 +55,9 @@ def demo(
     Starts a broker, writes records of 100 bytes to a topic, kills the broker half-way with the
     producer still writing, starts it again, reads everything back from offset 0 and compares it
     with what was acknowledged. PySpark then reads the same log and derives a topic from it,
-    exactly once. The exit code is 0 only if all of it matched.
+    exactly once. At last a SQLite database is captured, three views follow it (SQLite, search,
+    DuckDB) while it is written to and the broker is killed, and every row is compared. The exit
+    code is 0 only if all of it matched.
 
     Example: headwater demo --seconds 10 --data data/demo
     """
@@ -75,6 +80,8 @@ def demo(
             seconds=seconds,
             durability=durability,
             spark=spark,
+            shop=shop,
+            shop_seconds=10.0 if seconds is None else seconds,
         )
         audience = cleanup.enter_context(audience_for(quiet=as_json))
         summary: Summary = run(plan, audience)

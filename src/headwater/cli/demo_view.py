@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from headwater.project.demo import Audience, Spark, Summary
+from headwater.project.demo import Audience, Spark, Summary, Views
 
 
 @contextmanager
@@ -158,6 +158,8 @@ def _facts(summary: Summary, *, kept: bool) -> list[tuple[str, str]]:
     ]
     if summary.spark is not None:
         facts.insert(8, ("Spark", _spark(summary.spark)))
+    if summary.views is not None:
+        facts.insert(9, ("Views", _views(summary.views)))
     if summary.resident_bytes is not None:
         facts.insert(-1, ("Memory", f"{summary.resident_bytes / 1e6:,.0f} MB resident after it"))
     return facts
@@ -170,11 +172,23 @@ def _spark(found: Spark) -> str:
     )
 
 
+def _views(found: Views) -> str:
+    return (
+        f"{found.writes:,} writes to a captured database, in a view after "
+        f"{_ms(found.latency_p50_s)} (p50), {_ms(found.latency_p99_s)} (p99); "
+        f"{found.rows:,} rows in SQLite, search and DuckDB, {found.different} different"
+    )
+
+
 def _verdict(summary: Summary) -> str:
     if summary.verified:
-        return "Verified: every acknowledged record came back, once, in order, with its bytes."
+        record = "every acknowledged record came back, once, in order, with its bytes"
+        views = "; every view equals its database" if summary.views is not None else ""
+        return f"Verified: {record}{views}."
     if not summary.spark_agrees:
         return "FAILED: Spark, or the topic that it derived, differs from the replay."
+    if not summary.views_agree:
+        return "FAILED: a view differs from the database that it follows; see Views above."
     return "FAILED: the replay differs from what was acknowledged; see Compared above."
 
 

@@ -59,7 +59,7 @@ def _capture(project: Project, name: str) -> Part:
 
 def _pipelines(project: Project) -> Part:
     words = ["run", *project.pipelines, "--bootstrap", project.address]
-    words += ["--checkpoints", project.checkpoints]
+    words += ["--checkpoints", project.checkpoints, "--wait-for-topics"]
     words += ["--remote", project.remote] if project.remote else ["--master", project.master]
     for name, value in project.conf.items():
         words += ["--conf", f"{name}={value}"]

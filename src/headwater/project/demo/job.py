@@ -9,6 +9,7 @@ from headwater.project.demo.clients import create_topic
 from headwater.project.demo.processing import process
 from headwater.project.demo.produce import produce
 from headwater.project.demo.replay import replay
+from headwater.project.demo.shop.job import keep_shop
 from headwater.project.demo.summary import Audience, Plan, Summary
 
 
@@ -35,6 +36,8 @@ def run(plan: Plan, audience: Audience) -> Summary:
         audience.end(f"{summary.replayed:,} records in {summary.replay_s:.2f} s")
 
         process(broker.bootstrap, plan, summary, audience)
+        if summary.spark is not None and plan.shop:
+            keep_shop(broker, plan, summary, audience)
 
         audience.begin("Stopping the broker")
         summary.resident_bytes = broker.resident_bytes()

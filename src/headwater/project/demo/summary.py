@@ -41,6 +41,23 @@ class Plan:
     seconds: float | None = None
     durability: str = "disk"
     spark: bool = True
+    shop: bool = True
+    """Capture a database too, and keep views of it; needs Spark."""
+    shop_seconds: float = 10.0
+
+
+@dataclass
+class Views:
+    """What came of the shop: its database, and three views that follow it."""
+
+    snapshot_s: float = 0.0
+    build_s: float = 0.0
+    writes: int = 0
+    latency_p50_s: float = 0.0
+    latency_p99_s: float = 0.0
+    rows: int = 0
+    different: int = 0
+    """Rows that only one of the two has, database or view."""
 
 
 @dataclass
@@ -85,12 +102,17 @@ class Summary:
     crc_sum: int = 0
     """Of all values' checksums; in any order it is the same."""
     spark: Spark | None = None
+    views: Views | None = None
 
     @property
     def verified(self) -> bool:
         wrong = self.lost + self.duplicated + self.different + self.out_of_order
         came_back = wrong == 0 and 0 < self.produced == self.acknowledged == self.replayed
-        return came_back and self.spark_agrees
+        return came_back and self.spark_agrees and self.views_agree
+
+    @property
+    def views_agree(self) -> bool:
+        return self.views is None or (self.views.rows > 0 and not self.views.different)
 
     @property
     def spark_agrees(self) -> bool:

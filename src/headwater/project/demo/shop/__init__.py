@@ -1,0 +1,1 @@
+"""The demo's second half: a database is captured, three views follow it, and all four must agree."""
