@@ -33,8 +33,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
-    if name == "testing":  # the test kit, so that `import headwater` is enough to use it
-        return import_module("headwater.testing")
+    if name in ("events", "testing", "views"):  # so that `import headwater` is enough to use them
+        return import_module(f"headwater.{name}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
