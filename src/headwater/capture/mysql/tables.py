@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from headwater.capture import evolution
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.encoders import table_encoder
@@ -114,16 +115,13 @@ class CapturedTable:
         )
         return (topic, dumps({"table": collection}).encode(), value.encode())
 
-    def _changes(self, before: CapturedTable | None) -> dict[str, list[str]] | None:
+    def _changes(self, before: CapturedTable | None) -> dict[str, Any] | None:
         if before is None:
             return None
-        old = {column.name: column for column in before.descriptions}
-        new = {column.name: column for column in self.descriptions}
-        return {
-            "added": [name for name in new if name not in old],
-            "dropped": [name for name in old if name not in new],
-            "retyped": [name for name in new if name in old and old[name] != new[name]],
-        }
+        return evolution.changes(
+            {column.name: column for column in before.descriptions},
+            {column.name: column for column in self.descriptions},
+        )
 
 
 def _shown(column: Description) -> list[Any]:

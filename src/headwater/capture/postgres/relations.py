@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater import __version__
+from headwater.capture import evolution
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.encoders import table_encoder
@@ -183,19 +184,10 @@ def schema_record(
     """A table's columns from this position on; with what changed, where that is known."""
     changes = None
     if before is not None:
-        old = {column.name: column for column in before.columns}
-        new = {column.name: column for column in now.columns}
-        changes = {
-            "added": [name for name in new if name not in old],
-            "dropped": [name for name in old if name not in new],
-            "retyped": [
-                name
-                for name in new
-                if name in old
-                and (old[name].type_id, old[name].modifier)
-                != (new[name].type_id, new[name].modifier)
-            ],
-        }
+        changes = evolution.changes(
+            {column.name: (column.type_id, column.modifier) for column in before.columns},
+            {column.name: (column.type_id, column.modifier) for column in now.columns},
+        )
     shown = [
         {**column.field(), "type_id": described.type_id, "modifier": described.modifier}
         for column, described in zip(now.encoder.columns, now.columns, strict=True)
