@@ -86,6 +86,7 @@ class Peer:
     def opening(self, id: UUID) -> Events:
         """In an application that has just been started."""
         app = Bank(env=self._environment)
+        app.recorder.max_notification_id()  # connected
         began = time.perf_counter()
         account: Account = app.repository.get(id)
         seconds = time.perf_counter() - began

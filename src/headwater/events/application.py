@@ -78,7 +78,7 @@ class Application(Generic[State]):
         self._membership: Membership | None = None
         self._closed = False
         # Ids of commands that have none: unique, and cheaper than chance for each.
-        self._prefix, self._numbers = uuid.uuid4().hex, itertools.count()
+        self._prefix, self._numbers = uuid.uuid4().hex[:20], itertools.count()
 
     # ---- life -----------------------------------------------------------------------------------
 

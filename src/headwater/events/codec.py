@@ -18,11 +18,12 @@ the other, are read as lines in one call. The record's time must not be before t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.events import models
+from headwater.events import collector, models
 from headwater.events.aggregate import Aggregate
 from headwater.events.errors import UnknownEvent
 from headwater.events.upcasting import Upcasts, tag
@@ -38,6 +39,7 @@ class Meta(NamedTuple):
 
 
 NOTHING = Meta()
+_MANY = 1_000
 _BEFORE = [("id", str), ("n", int), ("command", str)]
 _BEHIND = [(name, str, "") for name in Meta._fields]
 
@@ -75,7 +77,8 @@ class Codec:
     def decode(self, lines: bytes, count: int) -> list[Any]:
         """`count` events, of whatever versions."""
         try:
-            found = self._decoder.decode_lines(lines)
+            with collector.resting() if count > _MANY else nullcontext():
+                found = self._decoder.decode_lines(lines)
         except msgspec.ValidationError as error:
             raise UnknownEvent(
                 f"an event of {self.aggregate.name} is not understood: {error}",
