@@ -1,9 +1,11 @@
-"""The same bank for both contestants: accounts that take deposits."""
+"""headwater's bank: accounts that take deposits. Events are msgspec structs, the quickest to decode."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from headwater.events import Aggregate, Refused
 
@@ -25,13 +27,11 @@ class Fill:
     count: int
 
 
-@dataclass(frozen=True)
-class Deposited:
+class Deposited(msgspec.Struct, frozen=True, gc=False):
     amount: int
 
 
-@dataclass(frozen=True)
-class Withdrawn:
+class Withdrawn(msgspec.Struct, frozen=True, gc=False):
     amount: int
 
 
