@@ -14,6 +14,7 @@ from headwater.pipelines.connector import Connector, connector_for
 from headwater.pipelines.declared import DECLARED, REAL_TIME
 from headwater.pipelines.loading import Source
 from headwater.pipelines.session import session
+from tests.spark.quick import QUICK_ENVIRONMENT
 from tests.spark.run.desk import Desk
 
 
@@ -31,7 +32,10 @@ def connector() -> Connector:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    found = session("local[2]", jars=connector.jars, log_file=log)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in QUICK_ENVIRONMENT.items():
+            environment.setenv(name, value)
+        found = session("local[2]", jars=connector.jars, log_file=log)
     yield found
     found.stop()
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.spark.quick import QUICK_ENVIRONMENT
+
 
 class RunProcess:
     """Use it as a context manager: whatever happens, nothing is left running."""
@@ -21,7 +23,7 @@ class RunProcess:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headwater", "run", *words],
                 cwd=folder,
-                env={**os.environ, **(env or {})},
+                env={**os.environ, **QUICK_ENVIRONMENT, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from headwater.pipelines.java import java_home
+from tests.spark.quick import QUICK_ENVIRONMENT
 
 HOME = Path(pyspark.__file__).parent
 START_DEADLINE_S = 90.0
@@ -77,6 +78,7 @@ def _spark_class(folder: Path, name: str, main: str, *words: str) -> Iterator[Pa
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **QUICK_ENVIRONMENT,
     }
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -104,7 +104,7 @@ def test_two_views_with_one_name_are_refused_with_both_places(tmp_path: Path):
         load(folder)
 
 
-@pytest.mark.parametrize("to", ["redis:x", "orders", "Topic:x", ""])
+@pytest.mark.parametrize("to", ["nowhere:x", "orders", "Topic:x", ""])
 def test_a_target_that_is_not_there_is_refused_with_those_that_are(to: str):
     @view("a", to=to)
     def a() -> None: ...

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.spark import connect
 from tests.spark.sink.sessions import session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def connections() -> Iterator[None]:
+    """Those that this process keeps, as a worker would."""
+    yield
+    for each in connect._shared.values():
+        each.close()
 
 
 @pytest.fixture(scope="session")

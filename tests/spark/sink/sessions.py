@@ -9,12 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from headwater.spark.datasource import HeadwaterDataSource
+from tests.spark.quick import QUICK_JAVA
 
 
 def session(master: str = "local[2]") -> SparkSession:
     found = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")

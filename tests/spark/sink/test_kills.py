@@ -10,15 +10,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from headwater.spark.datasource import HeadwaterDataSource
-from tests.compat.cluster import Cluster, headwater_process
+from headwater.testing.apache_kafka import QUICK_JVM, apache_kafka
+from tests.compat.cluster import KAFKA_ONLY, SETTINGS, Cluster, headwater_process
 from tests.compat.waiting import until
 from tests.spark.sink.driver import ROWS
 from tests.spark.sink.sessions import committed, copied, fill, start
@@ -74,6 +78,7 @@ def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
+    assert (tmp_path / "worker-died").exists()
 
     for point, topic in topics.items():
         rows = copied(spark, cluster.bootstrap, source, ROWS)
@@ -87,8 +92,8 @@ def test_killing_the_driver_anywhere_in_a_batch_loses_and_doubles_nothing(
 def _points(server: str) -> tuple[str, ...]:
     """All of them in `make soak`; otherwise those that differ most, as a query takes seconds."""
     if os.environ.get("HEADWATER_SOAK") == "1":
-        return (*POINTS, "worker")
-    return () if server == "kafka" else ("before-decision", "after-some", "after-all", "worker")
+        return POINTS
+    return () if server == "kafka" else ("before-decision", "after-some", "after-all")
 
 
 def _all_stand_still(
@@ -103,15 +108,61 @@ def _rows(bootstrap: str, topic: str) -> int:
     return sum(len(of) for of in committed(bootstrap, topic).values())
 
 
-@pytest.mark.timeout(200)
+Broker = AbstractContextManager[tuple[str, Callable[[], None]]]
+"""Its address, and what kills it and starts it again on the same port with the same files."""
+
+
+@contextmanager
+def a_headwater(data: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    with ExitStack() as later, headwater_process(data) as (bootstrap, process):
+
+        def kill() -> None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            port = int(bootstrap.rpartition(":")[2])
+            later.enter_context(headwater_process(data, port=port))
+
+        yield bootstrap, kill
+
+
+@contextmanager
+def a_kafka(data: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    with apache_kafka({**SETTINGS, **KAFKA_ONLY}, log_dir=data, jvm=QUICK_JVM) as server:
+        again: list[subprocess.Popen[bytes]] = []
+
+        def kill() -> None:
+            words = Path(f"/proc/{server.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+            os.kill(server.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+            with data.with_suffix(".log").open("wb") as out:
+                again.append(subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT))
+            until(lambda: _answers(server.bootstrap), "Kafka to answer again", timeout=60)
+
+        try:
+            yield server.bootstrap, kill
+        finally:
+            for process in again:
+                process.terminate()
+                process.wait(60)
+
+
+def _answers(bootstrap: str) -> bool:
+    try:
+        AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=2)
+    except KafkaException:
+        return False
+    return True
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("broker", [a_headwater, pytest.param(a_kafka, marks=pytest.mark.soak)])
 def test_killing_the_broker_in_the_middle_of_a_part_loses_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path
+    broker: Callable[[Path], Broker], spark: SparkSession, tmp_path: Path
 ) -> None:
-    data = tmp_path / "data"
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     spark.dataSource.register(StoppingSource)
     try:
-        with headwater_process(data) as (bootstrap, process):
+        with broker(tmp_path / "data") as (bootstrap, kill):
             for topic in ("source", "rows"):
                 Cluster("headwater", bootstrap).create_topic(topic, PARTITIONS)
             fill(bootstrap, "source", COUNT)
@@ -124,9 +175,7 @@ def test_killing_the_broker_in_the_middle_of_a_part_loses_and_doubles_nothing(
                 folder=str(tmp_path),
             )
             until(lambda: (tmp_path / "in-part").exists(), "the middle of a part", timeout=60)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        with headwater_process(data, port=int(bootstrap.rpartition(":")[2])):
+            kill()
             (tmp_path / "in-part-go").touch()
             _finish(query, bootstrap, "rows")
             _check(bootstrap, "source", "rows")

@@ -9,6 +9,7 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import SparkSession
 
 from tests.compat.cluster import Cluster
+from tests.spark.sink.acting import Run
 from tests.spark.sink.sessions import committed, numbers, run_batches, start
 
 
@@ -47,16 +48,10 @@ def test_a_query_goes_on_after_a_restart(
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches_are_readable(
-    compression: str,
-    log: Cluster,
-    spark: SparkSession,
-    new_name: Callable[[], str],
+    compression: str, log: Cluster, new_name: Callable[[], str]
 ) -> None:
     topic = log.create_topic(new_name(), 1)
-    spark.range(1000).selectExpr("cast(id as string) value").write.format("headwater").mode(
-        "append"
-    ).option("kafka.bootstrap.servers", log.bootstrap).option("topic", topic).option(
-        "kafka.compression.type", compression
-    ).save()
+    run = Run(log.bootstrap, topic, topic, options={"kafka.compression.type": compression})
+    run.do(0, [str(n) for n in range(1000)])
     found = committed(log.bootstrap, topic)[0]
     assert sorted(int(each.value()) for each in found) == list(range(1000))

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.spark import connect
+from tests.spark.quick import QUICK_JAVA
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,6 +28,7 @@ def spark() -> Iterator[SparkSession]:
     found = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
