@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from pyspark.sql import SparkSession
 
 from headwater.pipelines import progress
@@ -22,6 +29,11 @@ from headwater.pipelines.query import Query, Surroundings
 from headwater.pipelines.tuning import tune
 
 QUIET = {"log_level": 0}
+_NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 class Desk:
@@ -74,12 +86,17 @@ class Desk:
         assert producer.flush(30) == 0
 
     def committed(self, group: str, topic: str) -> int:
-        """The sum of a group's offsets in a topic."""
+        """The sum of a group's offsets in a topic; 0 as long as nobody answers for the group."""
         own: dict[str, Any] = {"group.id": group, **QUIET}
         consumer = Consumer({"bootstrap.servers": self.bootstrap, **own})
         try:
             places = [TopicPartition(topic, p) for p in range(self.log.topics()[topic])]
             return sum(max(0, each.offset) for each in consumer.committed(places, timeout=10))
+        except KafkaException as error:
+            # Apache Kafka that has just started makes the topic of the groups at the first question.
+            if error.args[0].code() not in _NO_COORDINATOR_YET:
+                raise
+            return 0
         finally:
             consumer.close()
 

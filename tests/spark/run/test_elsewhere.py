@@ -1,4 +1,9 @@
-"""The same pipeline files elsewhere: on a cluster with Apache Kafka as the log, and by Spark Connect."""
+"""The same pipeline files here and elsewhere: on this machine, on a cluster, by Spark Connect.
+
+One story, as each start of Spark takes its time: `headwater run` on this machine, on no Java but ours, is
+killed; a cluster of two workers goes on from its checkpoints, by a change of --master and nothing else.
+The log is Apache Kafka throughout.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import headwater.testing
-from headwater.testing.apache_kafka import MissingServer, apache_kafka
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.compat.missing import skip_or_fail
 from tests.spark.run import servers
 from tests.spark.run.desk import Desk
@@ -22,7 +27,7 @@ from helpers import placed
 
 @hw.view("placed", key="id")
 def orders_placed():
-    orders = hw.stream("orders", schema="id STRING, n INT")
+    orders = hw.stream("orders", schema="id STRING, n INT", options={"maxOffsetsPerTrigger": "100"})
     return orders.select("id", "n", placed("id").alias("process"))
 
 @hw.view("sums", key="id")
@@ -37,7 +42,6 @@ from pyspark.sql.functions import udf
 def placed(text):
     return os.getppid()  # the daemon of the executor that the worker belongs to
 """
-EXPECTED = {f"k{key}": sum(range(key, 60, 5)) for key in range(5)}
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def pipelines(tmp_path: Path) -> str:
 @pytest.fixture
 def kafka() -> Iterator[str]:
     try:
-        with apache_kafka({"num.partitions": 2}) as server:
+        with apache_kafka({"num.partitions": 2}, jvm=QUICK_JVM) as server:
             yield server.bootstrap
     except MissingServer as missing:
         skip_or_fail(f"Apache Kafka cannot run here: {missing}")
@@ -61,43 +65,79 @@ def kafka() -> Iterator[str]:
 def a_log(bootstrap: str, folder: Path) -> Desk:
     desk = Desk(None, bootstrap, folder)  # type: ignore[arg-type]
     desk.log.ensure_topic("orders", {}, partitions=2)
-    desk.send("orders", [(f"k{n % 5}", json.dumps({"id": f"k{n % 5}", "n": n})) for n in range(60)])
     return desk
 
 
-def check(desk: Desk) -> list[dict[str, int]]:
-    rows = desk.rows("placed")
-    assert sorted(row["n"] for row in rows) == list(range(60))
-    assert {row["id"]: row["sum(n)"] for row in desk.rows("sums")} == EXPECTED
-    assert desk.committed("headwater-placed", "orders") == 60
-    assert desk.committed("headwater-sums", "placed") >= 60
-    told = [row for row in desk.progress("sums") if row["event"] == "progress"]
-    assert told[-1]["lag_records"] == 0
-    return rows
+def send(desk: Desk, numbers: range) -> None:
+    desk.send("orders", [(f"k{n % 5}", json.dumps({"id": f"k{n % 5}", "n": n})) for n in numbers])
 
 
-@pytest.mark.timeout(600)
-def test_a_cluster_of_two_workers_runs_them_from_apache_kafka_into_apache_kafka(
+def sums(desk: Desk) -> dict[str, int]:
+    return {row["id"]: row["sum(n)"] for row in desk.rows("sums")}
+
+
+def expected(count: int) -> dict[str, int]:
+    return {f"k{key}": sum(range(key, count, 5)) for key in range(5)}
+
+
+def without_java(folder: Path) -> dict[str, str]:
+    """An environment in which every program is found but Java."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for place in ("/usr/bin", "/bin"):
+        for program in Path(place).iterdir():
+            link = programs / program.name
+            if not program.name.startswith("java") and not link.exists():
+                link.symlink_to(program)
+    return {"PATH": str(programs), "JAVA_HOME": ""}
+
+
+GROUP = "headwater-placed"
+CLUSTER = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+    # Both executors must be there, for the test to see both at work.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+}
+
+
+@pytest.mark.timeout(800)
+def test_killed_here_and_started_on_a_cluster_every_record_is_there_once(
     pipelines: str, kafka: str, tmp_path: Path
 ):
     desk = a_log(kafka, tmp_path)
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "2",
-        # Both executors must be there, for the test to see both at work.
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    }
-    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    with servers.standalone(tmp_path, workers=2) as master:
-        words += ["--bootstrap", kafka, "--master", master, "--once"]
-        with RunProcess(tmp_path, pipelines, *words) as run:
-            assert run.process.wait(400) == 0, run.output
-    rows = check(desk)
-    assert len({row["process"] for row in rows}) == 2
+    send(desk, range(200))
+    words = [pipelines, "--bootstrap", kafka]
+    here = ("--master", "local[2]")
+    with RunProcess(tmp_path, *words, *here, env=without_java(tmp_path)) as run:
+        run.wait_until(lambda: "sums: running" in run.output, "both views")
+        run.wait_until(lambda: desk.committed(GROUP, "orders") >= 100, "a batch")
+        run.kill()
+    assert "jdk.incubator.vector" not in run.output  # what the machine's own Java would say
+
+    words += [word for name, value in CLUSTER.items() for word in ("--conf", f"{name}={value}")]
+    with (
+        servers.standalone(tmp_path, workers=2) as master,
+        RunProcess(tmp_path, *words, "--master", master) as run,
+    ):
+        count, executors = 200, set[int]()
+        # Which executor gets a task is up to Spark: go on until both had one.
+        while len(executors) < 2:
+            send(desk, range(count, count + 10))
+            count += 10
+            run.wait_until(lambda end=count: desk.committed(GROUP, "orders") == end, "all records")
+            executors = {row["process"] for row in desk.rows("placed") if row["n"] >= 200}
+        run.wait_until(lambda: sums(desk) == expected(count), "the sums")
+        assert run.stop() == 0, run.output
+    assert sorted(row["n"] for row in desk.rows("placed")) == list(range(count))
     for number in range(2):
         assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr"))
+    told = desk.rows("__headwater_progress")
+    assert [row["query"] for row in told if row["event"] == "stopped"] == ["placed", "sums"]
+    assert "Traceback" not in run.output
+    assert "Exception" not in run.output
 
 
 @pytest.mark.soak
@@ -107,10 +147,15 @@ def test_a_spark_connect_server_runs_them(pipelines: str, tmp_path: Path):
         skip_or_fail("Spark Connect cannot run here: pip install 'headwater[connect]'")
     with headwater.testing.broker(settings={"num.partitions": 2}) as broker:
         desk = a_log(broker.bootstrap, tmp_path)
+        send(desk, range(60))
         with servers.connect(tmp_path) as remote:
             words = ["--bootstrap", broker.bootstrap, "--remote", remote, "--once"]
             words += ["--checkpoints", str(tmp_path / "there")]
             with RunProcess(tmp_path, pipelines, *words) as run:
                 assert run.process.wait(400) == 0, run.output
-        check(desk)
+        assert sorted(row["n"] for row in desk.rows("placed")) == list(range(60))
+        assert sums(desk) == expected(60)
+        assert desk.committed("headwater-sums", "placed") >= 60
+        told = [row for row in desk.progress("sums") if row["event"] == "progress"]
+        assert told[-1]["lag_records"] == 0
         assert (tmp_path / "there" / "sums" / "headwater.json").is_dir()  # written by Spark

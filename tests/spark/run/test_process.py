@@ -1,8 +1,7 @@
-"""`headwater run` as a user starts it: killed and started again, stopped in order, on no Java but ours."""
+"""`headwater run` as a user starts it who has made a mistake: told so at once, and what to do."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,28 +12,6 @@ import pytest
 
 import headwater.testing
 from tests.spark.run.desk import Desk
-from tests.spark.run.process import RunProcess
-
-PIPELINE = """
-import headwater as hw
-from helpers import shout
-
-@hw.view("loud", key="id")
-def loud():
-    orders = hw.stream("orders", schema="id STRING, n INT", options={"maxOffsetsPerTrigger": "100"})
-    return orders.select("id", "n", shout("id").alias("loud"))
-
-@hw.view("sums", key="id")
-def sums():
-    return hw.stream("loud", schema="id STRING, n INT, loud STRING").groupBy("id").sum("n")
-"""
-HELPERS = """
-from pyspark.sql.functions import udf
-
-@udf("string")
-def shout(text):
-    return text.upper()
-"""
 
 
 @pytest.fixture
@@ -42,57 +19,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     """The log alone: Spark is in the processes under test."""
     with headwater.testing.broker(settings={"num.partitions": 2}) as broker:
         yield Desk(None, broker.bootstrap, tmp_path)  # type: ignore[arg-type]
-
-
-def without_java(folder: Path) -> dict[str, str]:
-    """An environment in which every program is found but Java."""
-    programs = folder / "programs"
-    programs.mkdir()
-    for place in ("/usr/bin", "/bin"):
-        for program in Path(place).iterdir():
-            link = programs / program.name
-            if not program.name.startswith("java") and not link.exists():
-                link.symlink_to(program)
-    return {"PATH": str(programs), "JAVA_HOME": ""}
-
-
-def send(desk: Desk, numbers: range) -> None:
-    desk.send("orders", [(f"k{n % 7}", json.dumps({"id": f"k{n % 7}", "n": n})) for n in numbers])
-
-
-@pytest.mark.timeout(600)
-def test_killed_and_started_again_every_record_is_there_once_and_sigterm_stops_in_order(
-    desk: Desk, tmp_path: Path
-):
-    desk.log.ensure_topic("orders", {}, partitions=2)
-    send(desk, range(200))
-    folder = tmp_path / "pipelines"
-    folder.mkdir()
-    (folder / "views.py").write_text(PIPELINE)
-    (folder / "helpers.py").write_text(HELPERS)
-    words = ("pipelines", "--bootstrap", desk.bootstrap, "--master", "local[2]")
-
-    with RunProcess(tmp_path, *words, env=without_java(tmp_path)) as run:
-        run.wait_until(lambda: "sums: running" in run.output, "both views")
-        run.wait_until(lambda: desk.committed("headwater-loud", "orders") >= 100, "a batch")
-        run.kill()
-    assert "jdk.incubator.vector" not in run.output  # what the machine's own Java would say
-
-    send(desk, range(200, 300))
-    with RunProcess(tmp_path, *words) as run:
-        run.wait_until(lambda: desk.committed("headwater-loud", "orders") == 300, "all records")
-        found = desk.rows("loud")
-        assert sorted(row["n"] for row in found) == list(range(300))
-        assert all(row["loud"] == row["id"].upper() for row in found)
-        expected = {f"k{key}": sum(range(key, 300, 7)) for key in range(7)}
-        run.wait_until(
-            lambda: {row["id"]: row["sum(n)"] for row in desk.rows("sums")} == expected, "the sums"
-        )
-        assert run.stop() == 0
-    events = [row for row in desk.rows("__headwater_progress") if row["event"] == "stopped"]
-    assert [row["query"] for row in events] == ["loud", "sums"]
-    assert "Traceback" not in run.output
-    assert "Exception" not in run.output
 
 
 def test_mistakes_are_told_before_spark_is_started(desk: Desk, tmp_path: Path):
