@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.views.rows import NAMES, SCHEMA
 
-UNIT = 10_000
+UNIT = 5_000
 Rows = Sequence[tuple[Any, ...]]
 Loop = Callable[[Rows], None]
 _COLUMNS = ", ".join(NAMES)

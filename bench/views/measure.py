@@ -15,12 +15,15 @@ from pyspark.sql import SparkSession
 from bench.spark.results import Results
 from bench.views import rows as data
 from bench.views.contestants import Servers, Store, store
+from bench.views.loops import UNIT
 from headwater.views.applying import Applying
 from headwater.views.position import Position
 from headwater.views.registry import target_for
 from headwater.views.target import Shape
 
 HEADWATER = "headwater"
+LOOP_S = 8.0
+"""Long enough to know how slow a loop is."""
 NEW, KNOWN = "new keys", "known keys"
 
 
@@ -53,9 +56,12 @@ def measure(
     for label, loop in found.loops.items():
         for round_name, paths in rounds.items():
             rows = data.tuples(paths[0], loop_rows)
-            begin = time.perf_counter()
-            loop(rows)
-            _add(results, name, round_name, label, len(rows), time.perf_counter() - begin)
+            done, begin = 0, time.perf_counter()
+            while done < len(rows) and time.perf_counter() - begin < LOOP_S:
+                loop(rows[done : done + UNIT])
+                done += UNIT
+            spent = time.perf_counter() - begin
+            _add(results, name, round_name, label, min(done, len(rows)), spent)
 
 
 def _headwater(
