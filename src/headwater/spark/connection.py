@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map as _names
@@ -25,6 +26,7 @@ from kio.serial import entity_reader
 
 from headwater.broker.wire import entity_writer
 from headwater.spark import security
+from headwater.spark.decode.memory import pool
 from headwater.spark.errors import BrokerUnreachable, KafkaError, LoginRefused
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
@@ -37,6 +39,7 @@ DESCRIBE_CLUSTER = 60
 _FRAME_BYTES_MAX = 1 << 30
 """A size beyond this is no answer of Kafka's: something else listens there."""
 _SIZE = struct.Struct(">i")
+_LARGE_BYTES = 1024 * 1024
 
 
 class Disconnected(Exception):
@@ -142,8 +145,8 @@ class Connection:
         return self._exactly(size)
 
     def _exactly(self, size: int) -> memoryview:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
+        # Answers with records come in one size, over and over: fresh memory would cost more than they.
+        view = memoryview(pool.take(size, np.uint8) if size >= _LARGE_BYTES else bytearray(size))
         filled = 0
         while filled < size:
             try:
