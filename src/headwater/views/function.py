@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
 from headwater.views.position import Position
-from headwater.views.target import Applied, Fenced, Kind, Part, Shape, Target
+from headwater.views.target import Applied, Fenced, Kind, Misfit, Part, Shape, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class FunctionTarget(Target):
         from headwater.views.staged_files import StagedFiles
 
         super().__init__(address, shape)
-        self._function = function
+        self._function: Callable[[Batch], object] | None = function
         self._state = folder / STATE
         self._staged = StagedFiles(folder / "staging", shape)
 
@@ -102,6 +102,11 @@ class FunctionTarget(Target):
             raise Fenced(f"the function of the view {self.shape.view!r} has another caller now")
         if applied.batch > int(said.get("batch", -1)):
             if parts:
+                if self._function is None:
+                    raise Misfit(
+                        f"the view {self.shape.view!r} is a function, which is called where the driver "
+                        "runs: it cannot be a target over Spark Connect"
+                    )
                 rows = self._staged.table(parts)
                 self._function(Batch(applied.batch, applied.position, rows))
             noted = {"batch": applied.batch, "position": applied.position.to_json()}
