@@ -158,7 +158,7 @@ def test_a_broker_that_restarts_loses_nothing_and_repeats_nothing(name: str, tmp
 
 
 def test_owners_of_a_group_share_the_partitions_and_forward(name: str, bootstrap: str):
-    options = {"owns": "group", "partitions": 4, "session_timeout_ms": 1000}
+    options = {"owns": "group", "partitions": 4, "session_timeout_ms": 5000}
     ids = [f"account-{n}" for n in range(20)]
     with running(name, bootstrap, **options) as one:
         for id in ids:
@@ -208,3 +208,43 @@ def test_only_declared_commands_are_taken(name: str, bootstrap: str):
 
     with running(name, bootstrap) as app, pytest.raises(BadDefinition, match="no command Rob"):
         app.send("alice", Rob(1))
+
+
+def test_a_fold_that_fails_on_history_is_told_to_every_caller(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+        app.send("alice", Deposit(13))
+
+    def superstitious(account: bank.Account, event: Any) -> bank.Account:
+        assert event.amount != 13, "not this one"
+        return bank.apply(account, event)
+
+    wrong = type(accounts)(
+        name, bank.Account(), bank.decide, superstitious, bank.COMMANDS, bank.EVENTS
+    )
+    with (
+        Running(wrong, bootstrap, owns="all") as app,
+        pytest.raises(EventsError, match="cannot be taken over: AssertionError: not this one"),
+    ):
+        app.send("alice", Deposit(1))
+
+
+def test_an_answer_that_is_lost_is_found_in_the_log(name: str, bootstrap: str):
+    """The batch arrives, its answer does not: whoever sent it hears of it once, and it counts once."""
+    with running(name, bootstrap, partitions=1) as app:
+        app.send("alice", Deposit(1))
+        (owner,) = app.application._owners.values()
+        line = owner._writing._lines[name]
+        for n in range(5):
+            waiting = [app.submit("alice", Deposit(1)) for _ in range(3)]
+            app._wait(cut(line if not line.closed else owner._writing._lines[name]))
+            found = [each.result(60) for each in waiting]
+            assert all(isinstance(each, Accepted) for each in found)
+            assert app.state("alice").balance == 1 + 3 * (n + 1)
+    with Reader(bank.accounts(name), bootstrap) as reader:
+        assert [each.n for each in reader.history("alice")] == list(range(1, 17))
+
+
+async def cut(line: Any) -> None:
+    """Whatever is on this connection now has no answer."""
+    line.close()

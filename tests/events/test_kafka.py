@@ -48,7 +48,7 @@ def test_the_library_works_the_same_on_apache_kafka(kafka: str):
             assert again.repeated and again.position == first.position
             answers = [new.submit("bob", Deposit(1)) for _ in range(50)]
             assert all(isinstance(each.result(60), Accepted) for each in answers)
-    with Running(accounts, kafka, owns="group", session_timeout_ms=1000) as owner:
+    with Running(accounts, kafka, owns="group", session_timeout_ms=5000) as owner:
         assert isinstance(owner.send("alice", Withdraw(1)), Accepted)
         with Running(accounts, kafka, owns="none") as client:
             assert isinstance(client.send("alice", Withdraw(2)), Accepted)

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from headwater.errors import HeadwaterError
 from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import Codec
@@ -31,7 +32,7 @@ from headwater.events.snapshots import Snapshots
 from headwater.events.writing import Answered, Flight, Writing
 from headwater.spark.connect import Cluster
 from headwater.spark.connection import Disconnected
-from headwater.spark.errors import SparkError
+from headwater.spark.errors import LoginRefused, SparkError
 
 logger = logging.getLogger("headwater.events")
 
@@ -77,6 +78,7 @@ class Owner:
         self._take = BATCH_COMMANDS_MAX
         self._scheduled = False
         self._claiming: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._ended: BaseException | None = None
         self._written = self._loop.time()
         self._failures = 0
@@ -131,8 +133,9 @@ class Owner:
             return []
         self._ended = why or Closed(f"{self.aggregate.name}-{self.partition} was let go")
         self._writing.void()
-        if self._claiming is not None:
-            self._claiming.cancel()
+        for task in (self._claiming, self._looking):
+            if task is not None:
+                task.cancel()
         self._undo_all()
         self.ready.set()
         left, self._pending = list(self._pending), deque()
@@ -188,9 +191,7 @@ class Owner:
             return
         if stored.error in _FENCED:
             logger.warning("%s-%d: another owner has taken over", topic, self.partition)
-            self._writing.void()
-            self._undo_all()
-            self.ready.clear()
+            self._void()
             self._on_fenced(self.partition)
             return
         if stored.error in _TOO_LARGE and self._refuse_too_large(flying):
@@ -229,7 +230,7 @@ class Owner:
             self._snapshots.disable()
             self._reclaim()
             return True
-        if len(flying.draft.asked) == 1 and len(self._flying) == 1:
+        if len(flying.draft.asked) == 1 and self._flying[0] is flying:
             self._reclaim()
             _, answered = self._pending.popleft()
             answered(EventsError("the events of one command are larger than a batch may be"))
@@ -265,10 +266,17 @@ class Owner:
             self._pending.extendleft(reversed(again))
         self._snapshots.failed()
 
-    def _reclaim(self) -> None:
+    def _void(self) -> None:
+        """From here on only a claim leads back to deciding: whether what was sent is in the log, or
+        will be, is not known before."""
         self._writing.void()
         self._undo_all()
         self.ready.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _reclaim(self) -> None:
+        self._void()
         if self._claiming is None or self._claiming.done():
             self._claiming = self._loop.create_task(self._claim_until_ready())
 
@@ -288,18 +296,31 @@ class Owner:
                     topic: await self._line(address)
                     for topic, address in restored.claim.leaders.items()
                 }
+            except LoginRefused as error:
+                self._give_up(error)
             except (Fenced, Disconnected, SparkError) as error:
                 logger.warning(
                     "%s-%d: %s; trying again", self.aggregate.name, self.partition, error
                 )
-                continue
-            except EventsError as error:
-                logger.error("%s-%d: %s", self.aggregate.name, self.partition, error)
-                for _, answered in self.end(error):
-                    answered(error)
+            except Exception as error:
+                self._give_up(error)
+            else:
+                self._adopt(restored, lines)
                 return
-            self._adopt(restored, lines)
-            return
+
+    def _give_up(self, error: Exception) -> None:
+        """The log cannot be read as it is: `apply` raised, an event is unknown, a user is refused."""
+        logger.error("%s-%d: %s", self.aggregate.name, self.partition, error)
+        why = error
+        if not isinstance(error, HeadwaterError):
+            why = EventsError(
+                f"{self.aggregate.name}-{self.partition} cannot be taken over: "
+                f"{type(error).__name__}: {error}",
+                hint="an event is a fact: apply must take every one that the log has",
+            )
+            why.__cause__ = error
+        for _, answered in self.end(why):
+            answered(why)
 
     def _take_over(self) -> Restored:
         """In a thread: claim, then read what the log has beyond what is known."""
@@ -330,7 +351,7 @@ class Owner:
                 found = await asyncio.to_thread(find_decisions, self._settings, self._ledger, asked)
             except (SparkError, Disconnected) as error:
                 logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
-                self._claiming = None
+                self._looking = None
                 self._reclaim()
                 return
             for command_id, answer in found.items():
@@ -339,4 +360,4 @@ class Owner:
             self.ready.set()
             self._turn()
 
-        self._claiming = self._loop.create_task(look())
+        self._looking = self._loop.create_task(look())
