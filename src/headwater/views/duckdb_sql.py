@@ -113,12 +113,11 @@ def applying(table: str, shape: Shape) -> list[str]:
 
 
 def _upserting(table: str, names: Sequence[str], key: Sequence[str]) -> list[str]:
-    others = [name for name in names if name not in key]
-    changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
+    # Both in one transaction. ON CONFLICT DO UPDATE changes rows in place, column by column, and takes
+    # ten times as long where the keys of a batch are spread over the table.
     return [
-        f"DELETE FROM {table} t USING {STAGED} s WHERE s.{DELETED} AND {same('t', 's', key)}",
-        f"INSERT INTO {table} SELECT {listed(names)} FROM {STAGED} WHERE NOT {DELETED} "
-        f"ON CONFLICT ({listed(key)}) DO " + (f"UPDATE SET {changes}" if others else "NOTHING"),
+        f"DELETE FROM {table} t USING {STAGED} s WHERE {same('t', 's', key)}",
+        f"INSERT INTO {table} SELECT {listed(names)} FROM {STAGED} WHERE NOT {DELETED}",
     ]
 
 
