@@ -136,8 +136,6 @@ def test_killed_here_and_started_on_a_cluster_every_record_is_there_once(
         assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr"))
     told = desk.rows("__headwater_progress")
     assert [row["query"] for row in told if row["event"] == "stopped"] == ["placed", "sums"]
-    assert "Traceback" not in run.output
-    assert "Exception" not in run.output
 
 
 @pytest.mark.soak
