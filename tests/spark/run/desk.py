@@ -110,7 +110,7 @@ class Desk:
         try:
             consumer.assign([TopicPartition(*place, 0) for place in ends])
             found: list[Message] = []
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120  # a transaction may be open meanwhile
             while any(_position(consumer, place) < end for place, end in ends.items()):
                 assert time.monotonic() < deadline, f"{topic} ends at {ends}"
                 record = consumer.poll(0.1)
