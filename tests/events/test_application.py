@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater import testing
@@ -63,7 +64,7 @@ def test_a_command_beyond_the_window_is_found_in_the_log(name: str, bootstrap: s
         no = app.send("alice", Withdraw(50), command_id="b", sent_at_ms=sent_at_ms)
         for _ in range(40):
             app.send("bob", Deposit(1))
-        ledger = app.application._owners[0]._ledger
+        ledger = app.application._owners[0].desk.ledger
         ledger._decided.clear()  # as after more than the window, and half a minute
         ledger.remembered_from_ms = ledger.last_ms
         again = app.send("alice", Deposit(10), command_id="a", sent_at_ms=sent_at_ms)
@@ -234,10 +235,10 @@ def test_an_answer_that_is_lost_is_found_in_the_log(name: str, bootstrap: str):
     with running(name, bootstrap, partitions=1) as app:
         app.send("alice", Deposit(1))
         (owner,) = app.application._owners.values()
-        line = owner._writing._lines[name]
+        line = owner.desk._writing._lines[name]
         for n in range(5):
             waiting = [app.submit("alice", Deposit(1)) for _ in range(3)]
-            app._wait(cut(line if not line.closed else owner._writing._lines[name]))
+            app._wait(cut(line if not line.closed else owner.desk._writing._lines[name]))
             found = [each.result(60) for each in waiting]
             assert all(isinstance(each, Accepted) for each in found)
             assert app.state("alice").balance == 1 + 3 * (n + 1)
@@ -248,3 +249,22 @@ def test_an_answer_that_is_lost_is_found_in_the_log(name: str, bootstrap: str):
 async def cut(line: Any) -> None:
     """Whatever is on this connection now has no answer."""
     line.close()
+
+
+def test_what_is_no_command_becomes_a_dead_letter_and_stops_nobody(name: str, bootstrap: str):
+    accounts = bank.accounts(name)
+    with Running(accounts, bootstrap, owns="group", partitions=1) as owner:
+        producer = Producer({"bootstrap.servers": bootstrap})
+        producer.produce(accounts.inbox, b"nonsense", b"alice", 0)
+        producer.flush(10)
+        with Running(accounts, bootstrap, owns="none") as client:
+            assert isinstance(client.send("alice", Deposit(1)), Accepted)
+        assert owner.owned == {0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "letters"})
+    consumer.assign([TopicPartition(accounts.letters, 0, 0)])
+    letter = consumer.poll(30)
+    consumer.close()
+    assert letter is not None and letter.value() == b"nonsense"
+    said = dict(letter.headers() or [])
+    assert said["__dlq.errors.topic"] == accounts.inbox.encode()
+    assert b"not understood" in said["__dlq.errors.message"]  # type: ignore[operator]

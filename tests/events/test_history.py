@@ -34,7 +34,7 @@ def test_as_of_is_the_state_at_any_earlier_moment(name: str, bootstrap: str):
     clock = [start]
     with Running(accounts, bootstrap, owns="all", partitions=1) as app:
         (owner,) = app.application._owners.values()
-        owner._now_ms = lambda: clock[0]
+        owner.desk.now_ms = lambda: clock[0]
         for step in range(5):
             app.send("alice", Deposit(1))
             app.send("bob", Deposit(100))

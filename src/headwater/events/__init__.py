@@ -3,8 +3,8 @@
 A program declares an `Aggregate` (commands, events, `decide`, `apply`) and opens it with `Application`
 (asyncio) or `Running` (threads). The way of a command:
 
-    application ─▶ owner of the partition ─▶ ledger decides ─▶ line ─▶ log ─▶ answer
-    (or forwarding ─▶ inbox)                 (pure)            one batch per round trip
+    application ─▶ owner's desk ─▶ ledger decides ─▶ writing ─▶ line ─▶ log ─▶ answer
+    (or forwarding ─▶ inbox)       (pure)            one batch per round trip
 
 `claim` fences earlier owners, `restoring` reads what they wrote, `membership` says whose a partition is.
 `Reader` looks at histories, `saga` connects aggregates, `keys` guards personal data.

@@ -76,6 +76,16 @@ class Aggregate(Generic[State]):
     def replies(self) -> str:
         return f"{self.name}.replies"
 
+    @property
+    def owners(self) -> str:
+        """The group of the processes that own."""
+        return f"{self.name}.owners"
+
+    @property
+    def letters(self) -> str:
+        """Commands of the inbox that nobody understands."""
+        return f"dlq.{self.owners}"
+
     def replay(self, events: Iterable[object], state: State | None = None) -> State:
         """The state after these events."""
         now = self.initial if state is None else state

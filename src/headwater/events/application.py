@@ -29,7 +29,7 @@ from headwater.events import line as lines
 from headwater.events import topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
-from headwater.events.codec import Meta
+from headwater.events.codec import NOTHING, Meta
 from headwater.events.commands import Asked, CommandCodec
 from headwater.events.errors import Closed, EventsError, Fenced, OutcomeUnknown
 from headwater.events.forwarding import Forwarding
@@ -106,7 +106,7 @@ class Application(Generic[State]):
             self._membership = Membership(
                 self._client,
                 self.aggregate.inbox,
-                f"{self.aggregate.name}.owners",
+                self.aggregate.owners,
                 self._session_timeout_ms,
                 self,
                 self._loop,
@@ -156,12 +156,13 @@ class Application(Generic[State]):
         refused unless the aggregate has had so many events. Raises OutcomeUnknown after `timeout_s`.
         """
         self._commands.check(command)
+        said = who or why or correlation or causation
         asked = Asked(
             id,
             command,
             command_id or f"{self._prefix}-{next(self._numbers):x}",
             sent_at_ms or time.time_ns() // 1_000_000,
-            Meta(who, why, correlation, causation),
+            Meta(who, why, correlation, causation) if said else NOTHING,
             expected_version,
             command_id is None,
         )

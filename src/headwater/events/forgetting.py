@@ -28,7 +28,7 @@ def candidates(cluster: Cluster) -> list[str]:
         name
         for name, topic in known.items()
         if not topic.is_internal
-        and not name.startswith("_")
+        and not name.startswith(("_", "dlq."))
         and not any(name.endswith(each) and name.removesuffix(each) in known for each in OURS)
     )
 

@@ -20,6 +20,7 @@ from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Accepted, Refused
 from headwater.events.commands import Asked, CommandCodec, ReplyTo
 from headwater.events.errors import Closed, EventsError
+from headwater.views.deadletters import HEADER
 
 logger = logging.getLogger("headwater.events")
 WAITING_MAX = 20_000
@@ -53,10 +54,39 @@ class Inbox:
             try:
                 asked, reply = self._codec.decode(message.value() or b"")
             except EventsError as error:
-                logger.error("%s offset %d: %s", self._aggregate.inbox, offset, error)
-                entry[1] = True
+                self._bury(message, entry, str(error))
                 continue
             self._submit(partition, asked, self._answer(entry, asked, reply))
+
+    def _bury(self, message: Message, entry: list[Any], why: str) -> None:
+        """What is no command goes to the dead letters, with its place and the reason."""
+        said = {
+            "topic": self._aggregate.inbox,
+            "partition": str(message.partition()),
+            "offset": str(message.offset()),
+            "group": self._aggregate.owners,
+            "message": why,
+        }
+        headers = [(f"{HEADER}{name}", value.encode()) for name, value in said.items()]
+        self._producer.produce(
+            self._aggregate.letters,
+            message.value(),
+            message.key(),
+            0,
+            on_delivery=self._delivered(entry),
+            headers=[*headers, *(message.headers() or [])],
+        )
+        self._producer.poll(0)
+
+    def _delivered(self, entry: list[Any]) -> Callable[[KafkaError | None, object], None]:
+        def delivered(error: KafkaError | None, _: object) -> None:
+            # Not done, then: the next owner of the partition reads it again.
+            if error is not None:
+                logger.warning("%s: a reply was not sent: %s", self._aggregate.replies, error)
+            else:
+                entry[1] = True
+
+        return delivered
 
     def _answer(
         self, entry: list[Any], asked: Asked, reply: ReplyTo | None
@@ -76,15 +106,13 @@ class Inbox:
             said = answers.to_reply(outcome)
         else:
             said = {"failed": str(outcome)}
-
-        def delivered(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                logger.warning("%s: a reply was not sent: %s", self._aggregate.replies, error)
-            entry[1] = True
-
         value = json.dumps({"command": asked.command_id, "to": reply.to, **said})
         self._producer.produce(
-            self._aggregate.replies, value, reply.to, reply.partition, on_delivery=delivered
+            self._aggregate.replies,
+            value,
+            reply.to,
+            reply.partition,
+            on_delivery=self._delivered(entry),
         )
         self._producer.poll(0)
 

@@ -129,9 +129,7 @@ class Saga:
         for each in messages:
             if each.value() is not None:
                 by_key.setdefault(_bytes(each.key()), []).append(each)
-        async with asyncio.TaskGroup() as group:
-            for mine in by_key.values():
-                group.create_task(self._in_order(mine))
+        await asyncio.gather(*(self._in_order(mine) for mine in by_key.values()))
         self.handled += len(messages)
 
     async def _in_order(self, messages: list[Message]) -> None:

@@ -5,8 +5,9 @@
     NAME.snapshots   compacted; can be thrown away at any time
     NAME.commands    commands from processes that do not own the partition; a day
     NAME.replies     their answers; an hour
+    dlq.NAME.owners  commands that are not understood (`headwater deadletters list`)
 
-All but the last have as many partitions as the events, and the same partition for the same aggregate.
+All but the last two have as many partitions as the events, and the same partition for the same aggregate.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def ensure(admin: AdminClient, aggregate: Aggregate[Any], partitions: int) -> in
             aggregate.snapshots: (count, compact),
             aggregate.inbox: (count, {"retention.ms": str(DAY_MS)}),
             aggregate.replies: (min(count, 8), {"retention.ms": str(DAY_MS // 24)}),
+            aggregate.letters: (1, {}),
         },
     )
     for name in (aggregate.answers, aggregate.snapshots, aggregate.inbox):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from headwater.events import packing
 from headwater.events.answers import Answer
 from headwater.events.claim import Claim
 from headwater.events.ledger import Draft
 from headwater.events.line import Line, Stored
-from headwater.record.records import Record, build
 
 Answered = Callable[[Answer | BaseException], None]
 
@@ -67,12 +67,7 @@ class Writing:
         assert self._claim is not None, "begin() comes first"
         identity, sequence = self._claim.identity, self._sequences[topic]
         self._sequences[topic] = (sequence + len(found)) % (1 << 31)
-        data = build(
-            [Record(n, at_ms, key, value) for n, (key, value) in enumerate(found)],
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
-            base_sequence=sequence,
-        )
+        data = packing.pack(found, at_ms, identity.producer_id, identity.epoch, sequence)
         generation = self._generation
 
         def stored(found: Stored) -> None:

@@ -1,0 +1,246 @@
+"""Where a partition's commands are decided: taken in batches, written, answered when they are on disk.
+
+`Owner` opens it with a claim, and closes it (`void`) when that is in doubt. While a batch is on its way,
+commands gather for the next: the busier it is, the larger the batches. At most DEPTH batches are on their
+way, decided ahead of the log.
+
+Invariant: after `void` nothing may be decided before the next `open`, whose ledger was read from the log
+after a claim: whether what was on its way arrived, or will, is not known before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from headwater.events import claim as claims
+from headwater.events.aggregate import Aggregate
+from headwater.events.claim import Claim
+from headwater.events.codec import Codec
+from headwater.events.commands import Asked
+from headwater.events.errors import EventsError
+from headwater.events.ledger import Draft, Held, Ledger
+from headwater.events.line import Line, Stored
+from headwater.events.snapshots import Snapshots
+from headwater.events.writing import Answered, Flight, Writing
+
+logger = logging.getLogger("headwater.events")
+
+DEPTH = 2
+BATCH_COMMANDS_MAX = 2_000
+PENDING_MAX = 100_000
+IDLE_S = 3600.0
+"""Brokers forget a producer's epoch after a day without a batch (producer.id.expiration.ms)."""
+_TOO_LARGE = (10, 18)
+_FENCED = tuple(int(code) for code in claims.FENCED)
+
+
+class Calls(NamedTuple):
+    """What the desk cannot do itself."""
+
+    doubt: Callable[[], None]
+    """A batch was not stored, or nobody knows: claim anew."""
+    fenced: Callable[[], None]
+    """Another owner has claimed."""
+    look_up: Callable[[list[Asked]], None]
+    """These may have been decided long ago: look into the log, then `resume`."""
+
+
+class Desk:
+    """Of one partition."""
+
+    def __init__(
+        self,
+        aggregate: Aggregate[Any],
+        partition: int,
+        window: int,
+        snapshots: Snapshots,
+        calls: Calls,
+    ) -> None:
+        self.aggregate = aggregate
+        self.partition = partition
+        self.ledger = Ledger(aggregate, partition, Codec(aggregate), window)
+        self.ready = asyncio.Event()
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self.came_through = False
+        """Something was stored since it was opened."""
+        self._calls = calls
+        self._snapshots = snapshots
+        self._writing = Writing(partition)
+        self._loop = asyncio.get_running_loop()
+        self._pending: deque[tuple[Asked, Answered]] = deque()
+        self._flying: deque[Flight] = deque()
+        self._take = BATCH_COMMANDS_MAX
+        self._scheduled = False
+        self._written = self._loop.time()
+
+    # ---- for the owner --------------------------------------------------------------------------
+
+    def open(self, claim: Claim, ledger: Ledger, lines: Mapping[str, Line]) -> None:
+        self.ledger = ledger
+        self.came_through = False
+        self._writing.begin(claim, lines)
+        self._written = self._loop.time()
+        self.resume()
+
+    def resume(self) -> None:
+        self.ready.set()
+        self._turn()
+
+    def void(self) -> None:
+        """Nothing that is on its way counts any more; its commands are decided again."""
+        self.ready.clear()
+        self._writing.void()
+        while self._flying:
+            flying = self._flying.pop()
+            self.ledger.undo(flying.draft)
+            flying.tell(False)
+            again = list(zip(flying.draft.asked, flying.waiting, strict=True))
+            self._pending.extendleft(reversed(again))
+        self._snapshots.failed()
+
+    def submit(self, asked: Asked, answered: Answered) -> None:
+        if len(self._pending) >= PENDING_MAX:
+            answered(
+                EventsError(
+                    f"{PENDING_MAX:,} commands wait for {self.aggregate.name}-{self.partition}",
+                    hint="send fewer at once; this one was not decided",
+                )
+            )
+            return
+        self._pending.append((asked, answered))
+        self._schedule()
+
+    def cleared(self) -> list[tuple[Asked, Answered]]:
+        """Take away what has not been decided."""
+        left, self._pending = list(self._pending), deque()
+        return left
+
+    async def held(self, id: str) -> Held | None:
+        """The aggregate as it is decided now, when that is on disk; None if it turned out otherwise."""
+        held = self.ledger.held.get(id, Held(self.aggregate.initial, 0))
+        if not self._flying:
+            return held
+        watching: asyncio.Future[bool] = self._loop.create_future()
+        self._flying[-1].watched.append(watching)
+        return held if await watching else None
+
+    async def drain(self, deadline_s: float) -> None:
+        """Decide no more; let what is on its way arrive."""
+        deadline = self._loop.time() + deadline_s
+        self._take = 0
+        while self._flying and self._loop.time() < deadline:
+            await asyncio.sleep(0.002)
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if not self.ready.is_set():
+            return
+        if self._loop.time() - self._written > IDLE_S:
+            self._calls.doubt()
+            return
+        while self._pending and len(self._flying) < DEPTH and self._take:
+            batch = [self._pending.popleft() for _ in range(min(self._take, len(self._pending)))]
+            doubtful = [asked for asked, _ in batch if self.ledger.doubtful(asked)]
+            if doubtful:
+                self._pending.extendleft(reversed(batch))
+                self.ready.clear()
+                self._calls.look_up(doubtful)
+                return
+            self._decide(batch)
+
+    def _decide(self, batch: list[tuple[Asked, Answered]]) -> None:
+        draft = self.ledger.decide([asked for asked, _ in batch], self.now_ms())
+        flying = Flight(draft, [answered for _, answered in batch])
+        self._flying.append(flying)
+        if draft.events:
+            self._produce(flying, self.aggregate.name, draft.events)
+        if draft.lines:
+            self._produce(flying, self.aggregate.answers, draft.lines)
+        if not flying.left:
+            self._landed(flying)
+
+    def _produce(self, flying: Flight, topic: str, found: list[tuple[bytes, bytes]]) -> None:
+        flying.left += 1
+        ledger = self.ledger
+        expected = ledger.next_offset - len(found) if topic == self.aggregate.name else -1
+        self._writing.produce(
+            topic,
+            found,
+            ledger.last_ms,
+            lambda stored: self._answered(flying, topic, expected, stored),
+        )
+
+    def _answered(self, flying: Flight, topic: str, expected: int, stored: Stored) -> None:
+        if stored.error == 0 and expected in (-1, stored.base_offset):
+            flying.left -= 1
+            if not flying.left:
+                self._landed(flying)
+        elif stored.error in _FENCED:
+            logger.warning("%s-%d: another owner has taken over", topic, self.partition)
+            self._calls.fenced()
+        elif stored.error in _TOO_LARGE:
+            self._too_large(flying)
+        else:
+            logger.warning(
+                "%s-%d: a batch was not stored (error %s, offset %d instead of %d); claiming anew",
+                *(topic, self.partition, stored.error, stored.base_offset, expected),
+            )
+            self._calls.doubt()
+
+    def _landed(self, flying: Flight) -> None:
+        flying.done = self.came_through = True
+        self._written = self._loop.time()
+        while self._flying and self._flying[0].done:
+            first = self._flying.popleft()
+            for answered, outcome in zip(first.waiting, first.draft.outcomes, strict=True):
+                answered(outcome)
+            first.tell(True)
+            self._snapshots.touched(first.draft)
+        self.ledger.trim()
+        if self._take:
+            self._take = BATCH_COMMANDS_MAX
+        if not self._flying:
+            self._snapshots.landed()
+            if self._snapshots.due:
+                self._snapshot()
+        if self._pending:
+            self._schedule()
+
+    def _too_large(self, flying: Flight) -> None:
+        """Alone in its batch and still too large: that one command cannot be stored."""
+        asked, first = len(flying.draft.asked), self._flying[0] is flying
+        if not asked:
+            logger.error("%s: a state is too large for a snapshot", self.aggregate.snapshots)
+            self._snapshots.disable()
+        self._calls.doubt()
+        if asked == 1 and first:
+            _, answered = self._pending.popleft()
+            answered(EventsError("the events of one command are larger than a batch may be"))
+        elif asked:
+            self._take = 1
+
+    def _snapshot(self) -> None:
+        """Write the states that changed since the last time; under the same claim, so fenced too."""
+        try:
+            batches = list(self._snapshots.records(self.ledger))
+        except (TypeError, NotImplementedError) as error:
+            # The initial state could be written, a later one cannot: events are enough to go on.
+            logger.error("%s: no more snapshots: %s", self.aggregate.snapshots, error)
+            self._snapshots.disable()
+            return
+        for records in batches:
+            flying = Flight(Draft(), [])
+            self._flying.append(flying)
+            self._produce(flying, self.aggregate.snapshots, records)
