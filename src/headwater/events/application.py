@@ -29,7 +29,7 @@ from headwater.events import line as lines
 from headwater.events import topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
-from headwater.events.codec import NOTHING, Meta
+from headwater.events.codec import Meta
 from headwater.events.commands import Asked, CommandCodec
 from headwater.events.errors import Closed, EventsError, Fenced, OutcomeUnknown
 from headwater.events.forwarding import Forwarding
@@ -155,19 +155,67 @@ class Application(Generic[State]):
         `command_id`: a command with the same id is decided once, whoever sends it. `expected_version`:
         refused unless the aggregate has had so many events. Raises OutcomeUnknown after `timeout_s`.
         """
+        meta = Meta(who, why, correlation, causation)
+        asked = self._asked(id, command, command_id, expected_version, meta, sent_at_ms)
+        return await self._route(asked, self._loop.time() + (timeout_s or self._timeout_s))
+
+    def dispatch(self, answered: Answered, id: str, command: object, **options: Any) -> None:
+        """`send` without a task of its own, for `Running`: `answered` is called with what came of it."""
+        timeout_s = options.pop("timeout_s", None) or self._timeout_s
+        command_id, expected = (
+            options.pop("command_id", None),
+            options.pop("expected_version", None),
+        )
+        sent_at_ms = options.pop("sent_at_ms", None)
+        try:
+            asked = self._asked(id, command, command_id, expected, Meta(**options), sent_at_ms)
+        except Exception as error:
+            answered(error)
+            return
+        deadline = self._loop.time() + timeout_s
+
+        def elsewhere(asked: Asked) -> None:
+            def done(task: asyncio.Task[Answer]) -> None:
+                answered(
+                    Closed("closed") if task.cancelled() else task.exception() or task.result()
+                )
+
+            self._loop.create_task(self._route(asked, deadline)).add_done_callback(done)
+
+        def here(outcome: Answer | BaseException) -> None:
+            if isinstance(outcome, Closed) and not self._closed:
+                elsewhere(msgspec.structs.replace(asked, fresh=False))
+            else:
+                answered(outcome)
+
+        owner = self._owners.get(topics.partition_of(id, self.partitions))
+        if owner is None:
+            elsewhere(asked)
+        else:
+            owner.submit(asked, here)
+
+    def _asked(
+        self,
+        id: str,
+        command: object,
+        command_id: str | None,
+        expected_version: int | None,
+        meta: Meta,
+        sent_at_ms: int | None,
+    ) -> Asked:
         self._commands.check(command)
-        said = who or why or correlation or causation
-        asked = Asked(
+        return Asked(
             id,
             command,
             command_id or f"{self._prefix}-{next(self._numbers):x}",
             sent_at_ms or time.time_ns() // 1_000_000,
-            Meta(who, why, correlation, causation) if said else NOTHING,
+            meta,
             expected_version,
             command_id is None,
         )
-        deadline = self._loop.time() + (timeout_s or self._timeout_s)
-        partition = topics.partition_of(id, self.partitions)
+
+    async def _route(self, asked: Asked, deadline: float) -> Answer:
+        partition = topics.partition_of(asked.id, self.partitions)
         while True:
             owner = self._owners.get(partition)
             if owner is None and self._owns == "all":
@@ -211,6 +259,8 @@ class Application(Generic[State]):
                         hint="send it again with the same command_id: it is decided once",
                     )
                     waiting.set_exception(error)
+                if waiting.done():
+                    self._waiting.pop(waiting, None)
 
     async def held(self, id: str) -> Held:
         """The aggregate's state and version at its owner, which must be this process; on disk."""

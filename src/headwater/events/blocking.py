@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
@@ -11,10 +12,39 @@ from typing import Any, Generic, TypeVar
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.application import Application
+from headwater.events.errors import OutcomeUnknown
 from headwater.events.ledger import Held
 
 State = TypeVar("State")
 Result = TypeVar("Result")
+_GRACE_S = 5.0
+"""The loop tells who waits too long; a thread waits a little longer than that for its word."""
+
+
+class _Ticket:
+    """One thread that waits for one answer. A bare lock: a Future's condition costs several times more."""
+
+    __slots__ = ("_lock", "outcome")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.outcome: Answer | BaseException | None = None
+
+    def answered(self, outcome: Answer | BaseException) -> None:
+        self.outcome = outcome
+        self._lock.release()
+
+    def wait(self, timeout_s: float) -> Answer:
+        if not self._lock.acquire(timeout=timeout_s):
+            raise OutcomeUnknown(
+                "the command was not answered in time",
+                hint="send it again with the same command_id: it is decided once",
+            )
+        assert self.outcome is not None
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
 
 
 class Running(Generic[State]):
@@ -24,6 +54,9 @@ class Running(Generic[State]):
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self._asked: deque[tuple[_Ticket, str, object, dict[str, Any]]] = deque()
+        self._woken = False
+        self._timeout_s: float = options.get("timeout_s", 30.0)
         self.application = Application(aggregate, bootstrap, **options)
         try:
             self._wait(self.application.start())
@@ -45,7 +78,19 @@ class Running(Generic[State]):
 
     def send(self, id: str, command: object, **options: Any) -> Answer:
         """See `Application.send`. May be called from any thread."""
-        return self.submit(id, command, **options).result()
+        ticket = _Ticket()
+        self._asked.append((ticket, id, command, options))
+        if not self._woken:  # one wake-up for all threads that ask at the same moment
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._hand_over)
+        return ticket.wait((options.get("timeout_s") or self._timeout_s) + _GRACE_S)
+
+    def _hand_over(self) -> None:
+        # Before looking: whoever comes after this wakes the loop again.
+        self._woken = False
+        while self._asked:
+            ticket, id, command, options = self._asked.popleft()
+            self.application.dispatch(ticket.answered, id, command, **options)
 
     def submit(self, id: str, command: object, **options: Any) -> Future[Answer]:
         """Do not wait: the answer is in the future."""
