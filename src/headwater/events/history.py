@@ -101,11 +101,8 @@ class Reader(Generic[State]):
         held, start = Held(self.aggregate.initial, 0), 0
         partition = self._partition(id)
         if snapshots:
-            place = (self.aggregate.snapshots, partition)
-            end = reading.ends(self._cluster, place)[1]
-            found, start = Snapshots(self.aggregate, partition, 1).load(
-                self._cluster, end, id.encode()
-            )
+            snapped = Snapshots(self.aggregate, partition, 1)
+            found, start = snapped.load(self._cluster, only=id.encode())
             held = found.get(id, held)
         return self._folded(id, held, start, reading.ends(self._cluster, self._place(id))[1])
 
@@ -190,6 +187,8 @@ class Reader(Generic[State]):
                     f"there is no topic {self.aggregate.name!r}",
                     hint="the first application that opens the aggregate makes it",
                 )
+            else:
+                time.sleep(0.05)
         return self._count
 
     def _partition(self, id: str) -> int:

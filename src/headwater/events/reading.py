@@ -37,8 +37,9 @@ class Chunk(NamedTuple):
 
 def ends(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:
     """The first offset that there is, and the last stable one."""
-    first = cluster.list_offsets({place: connect.EARLIEST})[place]
-    return first, cluster.list_offsets({place: connect.LATEST}, READ_COMMITTED)[place]
+    known = cluster.metadata([place[0]])
+    first = cluster.list_offsets({place: connect.EARLIEST}, metadata=known)[place]
+    return first, cluster.list_offsets({place: connect.LATEST}, READ_COMMITTED, known)[place]
 
 
 def at_time(cluster: Cluster, place: TopicPartition, ms: int) -> int:
@@ -72,9 +73,9 @@ def pieces(
     cluster: Cluster, place: TopicPartition, start: int, end: int
 ) -> Iterator[list[records.Record]]:
     """The committed records, as they come; in plain Python."""
-    position = start
+    position, node = start, _Node(cluster, place)
     while position < end:
-        data, ahead = _fetch(cluster, place, position)
+        data, ahead = _fetch(cluster, place, position, node)
         aborted: set[int] = set()
         found: list[records.Record] = []
         for at, header in batches.scan(data):
@@ -88,8 +89,28 @@ def pieces(
         yield found
 
 
+class _Node:
+    """Who leads: asked once, and again after a failure."""
+
+    def __init__(self, cluster: Cluster, place: TopicPartition) -> None:
+        self._cluster, self._place = cluster, place
+        self._id = -1
+
+    def ask(self, body: dict[str, Any]) -> Any:
+        """For use inside `retrying`."""
+        known, self._id = self._id, -1
+        if known < 0:
+            known = leader(self._cluster, self._place)
+        answer = self._cluster.node(known).ask(api.FETCH, body, _FETCH_VERSION)
+        connect.check(answer.error_code, f"reading {self._place[0]}")
+        (found,) = answer.responses[0].partitions
+        if found.error_code is ErrorCode.none:
+            self._id = known
+        return found
+
+
 def _fetch(
-    cluster: Cluster, place: TopicPartition, offset: int
+    cluster: Cluster, place: TopicPartition, offset: int, node: _Node
 ) -> tuple[bytes, list[tuple[int, int]]]:
     asked = {
         "partition": place[1],
@@ -111,9 +132,7 @@ def _fetch(
     }
 
     def attempt() -> tuple[bytes, list[tuple[int, int]]]:
-        answer = cluster.node(leader(cluster, place)).ask(api.FETCH, body, _FETCH_VERSION)
-        connect.check(answer.error_code, f"reading {place[0]}")
-        (found,) = answer.responses[0].partitions
+        found = node.ask(body)
         if found.error_code is ErrorCode.offset_out_of_range:
             raise BadTopic(
                 f"{place[0]}-{place[1]} has no offset {offset} any more",

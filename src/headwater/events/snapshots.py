@@ -117,7 +117,7 @@ class Snapshots:
         self._writing.clear()
 
     def load(
-        self, cluster: Cluster, end: int, only: bytes | None = None
+        self, cluster: Cluster, end: int | None = None, only: bytes | None = None
     ) -> tuple[dict[str, Held], int]:
         """States (all, or one), and the offset from which on to read events.
 
@@ -128,8 +128,8 @@ class Snapshots:
             return nothing
         latest: dict[bytes, bytes] = {}
         place = (self._aggregate.snapshots, self._partition)
-        start, _ = reading.ends(cluster, place)
-        for found in reading.pieces(cluster, place, start, end):
+        start, last = reading.ends(cluster, place)
+        for found in reading.pieces(cluster, place, start, last if end is None else end):
             for record in found:
                 assert record.key is not None, "a compacted topic takes no record without a key"
                 if only is not None and record.key not in (only, POSITION):
