@@ -1,8 +1,8 @@
 """The records of one key in one partition, found without decoding the others.
 
 Record batches are fetched as they are stored, uncompressed where they are compressed, and searched for
-the key's bytes with its length in front: only a batch in which these occur is decoded. Finding them is
-as quick as memory; a topic of ten million records is a matter of seconds, and nothing is kept of it.
+the key's bytes with its length in front: only a batch in which these occur is decoded. So it takes about
+as long as fetching and decompressing does, and nothing is kept of what was looked through.
 """
 
 from __future__ import annotations
