@@ -18,7 +18,7 @@ from bench.spark.results import Results
 from bench.spark.session import REPOSITORY, TUNED, session
 from headwater.testing.kafka_jars import MissingServer
 
-KINDS = ("replay", "first", "latency")
+KINDS = ("replay", "queries", "first", "latency")
 PARTITIONS = 4
 SIZES = (100, 1000)
 
@@ -75,9 +75,11 @@ def _run(arguments: argparse.Namespace, home: Path) -> None:
             fill(theirs.bootstrap, "small", 1, 1000, 100)
             first.measure(results, theirs.bootstrap, "small", 1 if arguments.quick else rounds)
         with contextlib.closing(_Session()) as spark:
-            if "replay" in kinds:
-                for number, size in enumerate(arguments.size or SIZES):
-                    _replay(spark, results, brokers, records, rounds, size, 1 if number else 2)
+            queries = [replay.ALL] if "replay" in kinds else []
+            if "queries" in kinds:
+                queries += [replay.VALUE, replay.AGGREGATE]
+            for size in (arguments.size or SIZES) if queries else ():
+                _replay(spark, results, brokers, records, rounds, size, queries)
         if "latency" in kinds:
             with contextlib.closing(_Session(TUNED)) as spark:
                 for each in brokers:
@@ -96,6 +98,7 @@ class _Session:
     def __init__(self, more: dict[str, str] | None = None) -> None:
         self._more = more
         self._found = None
+        self.is_warm = False
 
     @property
     def spark(self):  # type: ignore[no-untyped-def]
@@ -109,21 +112,21 @@ class _Session:
 
 
 def _replay(
-    spark: _Session,
+    session: _Session,
     results: Results,
     brokers: tuple[str, str],
     records: int,
     rounds: int,
     size: int,
-    warm_up: int,
+    queries: list[replay.Query],
 ) -> None:
     topic = f"{size}-bytes"
     for each in brokers:
         count = fill(each, topic, PARTITIONS, records, size)
-    replay.measure(spark.spark, results, topic, count, brokers, rounds, warm_up)
-    for query in (replay.VALUE, replay.AGGREGATE):
-        fewer = max(rounds - 1, 1)
-        replay.measure(spark.spark, results, topic, count, brokers, fewer, 1, query)
+    for query in queries:
+        warm_up = 1 if session.is_warm else 2
+        replay.measure(session.spark, results, topic, count, brokers, rounds, warm_up, query)
+        session.is_warm = True
 
 
 if __name__ == "__main__":
