@@ -40,7 +40,10 @@ COMMON = {
     # An idle query says where it stands this often: so lag is seen to grow, and to be nothing.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
 }
+# Arrow's Java library otherwise checks every single access to memory, on the way of every row.
+ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 APPLICATION = {
+    **{f"spark.executorEnv.{name}": value for name, value in ARROW.items()},
     "spark.python.worker.reuse": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -70,6 +73,8 @@ def session(
 
     os.environ["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for setting, value in ARROW.items():
+        os.environ.setdefault(setting, value)  # before the JVM starts
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())
     builder: Any = SparkSession.builder
