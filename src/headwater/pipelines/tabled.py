@@ -69,7 +69,7 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
     Returns its result and the tables, where it can be kept as a view over tables; its result and None
     where it names no table; twice None where it must be called with changes instead.
     """
-    if view.kind == "history" or context.speed == REAL_TIME:
+    if view.kind == "history" or context.speed == REAL_TIME or _is_connect(context.spark):
         return None, None
     tables, trial = Tables(context.spark), replace(context, streams=[], tables=[])
     try:
@@ -88,6 +88,11 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
         return None, None
     context.tables.extend(trial.tables)
     return frame, tables
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    """Whether the session is on a Spark Connect server: plans cannot be read there."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:

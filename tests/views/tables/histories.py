@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,27 @@ def changes(draw: st.DrawFn) -> tuple[Any, ...]:
     return table, what, draw(IDS), draw(IDS), draw(VALUES[table])
 
 
-HISTORIES = st.lists(st.lists(changes(), max_size=8), min_size=1, max_size=6)
+CRASHES = st.sampled_from(["", "", "", "while computing", "before the target", "after the target"])
+BATCHES = st.tuples(CRASHES, st.lists(changes(), max_size=8))
+HISTORIES = st.lists(BATCHES, min_size=1, max_size=6)
+"""Batches of changes, and at which point of each the driver ends and begins anew."""
+
+
+def seeded(seed: int, batches: int) -> list[list[tuple[Any, ...]]]:
+    """A history without Hypothesis, for what takes long."""
+    chance = random.Random(seed)
+
+    def maybe(most: int) -> int | None:
+        return chance.choice([None, *range(most), *range(most)])
+
+    def change() -> tuple[Any, ...]:
+        table = chance.choice([0, 0, 1, 1, 2])
+        text = chance.choice([None, "x", "X", "y"])
+        values = ((maybe(6), maybe(5), text), (maybe(6), text), (text,))[table]
+        what = chance.choice(["put"] * 6 + ["delete", "move"])
+        return table, what, chance.randrange(6), chance.randrange(6), values
+
+    return [[change() for _ in range(24)] for _ in range(batches)]
 
 
 class Tables:
@@ -111,6 +132,17 @@ class Held:
     def __init__(self, key: Sequence[str]) -> None:
         self.key = key
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.batch = -1
+
+    def taking(self, batch: int) -> Callable[[Difference], None]:
+        """As a target takes a batch: once."""
+
+        def take(difference: Difference) -> None:
+            if batch > self.batch:
+                self.write(difference)
+                self.batch = batch
+
+        return take
 
     def write(self, difference: Difference) -> None:
         for row in difference.gone.to_pylist():

@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from headwater.views.applying import Applying
 from headwater.views.tables.decoding import decoded
-from headwater.views.tables.errors import StateAstray
 from headwater.views.tables.frames import Function, computing
 from headwater.views.tables.store import Difference
 from headwater.views.tables.upkeep import Plan, Upkeep
-from headwater.views.target import DELETED
+from headwater.views.target import DELETED, Misfit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,10 +47,9 @@ class Following:
         upkeep, sink = self.upkeep, self._sink
         if batch <= upkeep.store.batch:
             if sink.has(records, batch) is False:
-                raise StateAstray(
+                raise Misfit(
                     f"the state of the view {upkeep.plan.name!r} has batch {batch}, and its target has "
-                    "not",
-                    hint="build the view anew with headwater rebuild",
+                    "not; build the view anew with headwater rebuild"
                 )
             return
         upkeep.apply(

@@ -15,12 +15,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
 from headwater.views.tables.store import Store, TableShape
-
-
-class UnreadableKey(HeadwaterError):
-    """A change does not say which row it is of."""
+from headwater.views.target import Misfit
 
 
 def net(store: Store, number: int, changes: pa.Table) -> int:
@@ -67,9 +63,9 @@ def _kinds(store: Store, table: TableShape) -> list[str]:
 def _check_keys(store: Store, table: TableShape) -> None:
     missing = " OR ".join(f"{name} IS NULL" for name in table.keys)
     if found := store.rows(f"SELECT p FROM latest WHERE {missing} LIMIT 1"):
-        raise UnreadableKey(
-            f"a change of the table {table.name} in partition {found[0][0]} does not say its key",
-            hint="the record's value or its key must have the columns that hw.table names as key",
+        raise Misfit(
+            f"a change of the table {table.name} in partition {found[0][0]} does not say its key; its "
+            "value, or the record's key, must have the columns that hw.table names as key"
         )
 
 

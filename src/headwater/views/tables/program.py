@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from headwater.views.tables.algebra import (
     Column,
     Expression,
-    First,
     Made,
     Matched,
     Node,
@@ -28,23 +27,24 @@ from headwater.views.tables.algebra import (
     Stacked,
     named,
     refs,
-    substituted,
     text_of,
 )
 from headwater.views.tables.errors import NotByRow
+from headwater.views.tables.wants import (
+    Want,
+    are_compared,
+    below,
+    comes_from_left,
+    compared,
+    equals,
+    halves,
+    has_scan,
+    in_child,
+    is_split,
+    united,
+)
 
 TOUCHED = "touched"
-
-
-@dataclass(frozen=True)
-class Want:
-    """An expression whose values are asked for."""
-
-    expression: Expression
-    nulls: bool
-    """Whether "no value" is one of them; where not, values are only compared with others."""
-    name: str = ""
-    """Of the column of the relation that the values are compared with."""
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ class _Compiler:
             named_columns = (f"{self.column(node, w)} AS w{n}" for n, w in enumerate(wants))
             return f"SELECT {', '.join(named_columns)} FROM {source(node)}"
         if isinstance(node, Made):
-            return self.values(node.child, _below(node, wants), source, changed)
+            return self.values(node.child, below(node, wants), source, changed)
         if isinstance(node, Stacked):
             if changed is None and not all(child.scans for child in node.children):
                 raise NotByRow("comes in part from rows that are in no table")
             return " UNION ALL ".join(
-                self.values(child, _in_child(node, n, wants), source, changed)
+                self.values(child, in_child(node, n, wants), source, changed)
                 for n, child in enumerate(node.children)
-                if changed is None or _has(child, changed)
+                if changed is None or has_scan(child, changed)
             )
         if isinstance(node, Matched):
             return self._values_matched(node, wants, source, changed)
@@ -151,26 +151,26 @@ class _Compiler:
         source: Callable[[Scan], str],
         changed: int | None,
     ) -> str:
-        if _is_split(node, wants):
+        if is_split(node, wants):
             return self._values_split(node, wants, source, changed)
-        on_left = [_side(node, want) for want in wants]
+        on_left = [comes_from_left(node, want) for want in wants]
         # Every side from which nothing is wanted can be left out, as long as the change is not in it.
-        if changed is None or not _has(node.right, changed):
+        if changed is None or not has_scan(node.right, changed):
             if all(on_left):
                 return self.values(node.left, wants, source, changed)
-        if (changed is None or not _has(node.left, changed)) and not any(on_left):
+        if (changed is None or not has_scan(node.left, changed)) and not any(on_left):
             return self.values(node.right, wants, source, changed)
         pairs = self.pairs(node)
         left = [w for w, is_left in zip(wants, on_left, strict=True) if is_left]
         right = [w for w, is_left in zip(wants, on_left, strict=True) if not is_left]
-        lefts = self.values(node.left, [*left, *_wanted(pairs, "left")], source, changed)
-        rights = self.values(node.right, [*right, *_wanted(pairs, "right")], source, changed)
+        lefts = self.values(node.left, [*left, *compared(pairs, "left")], source, changed)
+        rights = self.values(node.right, [*right, *compared(pairs, "right")], source, changed)
         counts, shown = {True: 0, False: 0}, []
         for n, is_left in enumerate(on_left):
             shown.append(f"{'l' if is_left else 'r'}.w{counts[is_left]} AS w{n}")
             counts[is_left] += 1
         condition = " AND ".join(
-            f"l.w{len(left) + n} {_equals(pair.nulls)} r.w{len(right) + n}"
+            f"l.w{len(left) + n} {equals(pair.nulls)} r.w{len(right) + n}"
             for n, pair in enumerate(pairs)
         )
         return f"SELECT {', '.join(shown)} FROM ({lefts}) l JOIN ({rights}) r ON {condition}"
@@ -182,7 +182,7 @@ class _Compiler:
         source: Callable[[Scan], str],
         changed: int | None,
     ) -> str:
-        left, right = _halves(node, wants)
+        left, right = halves(node, wants)
         if changed is None:
             sides = (
                 self.values(node.left, left, source),
@@ -191,18 +191,18 @@ class _Compiler:
             return " UNION ALL ".join(sides)
         here, there, side, other, far = (
             (node.left, node.right, left, "right", right)
-            if _has(node.left, changed)
+            if has_scan(node.left, changed)
             else (node.right, node.left, right, "left", left)
         )
         own = self.values(here, side, source, changed)
-        if self._compared(node, left, right):
+        if are_compared(node, left, right):
             return own  # a partner has the same values
         pairs = self.pairs(node)
-        near = _wanted(pairs, "left" if other == "right" else "right")
+        near = compared(pairs, "left" if other == "right" else "right")
         keys = self.values(here, near, source, changed)
-        partners = self.values(there, [*far, *_wanted(pairs, other)], source)
+        partners = self.values(there, [*far, *compared(pairs, other)], source)
         condition = " AND ".join(
-            f"n.w{n} {_equals(pair.nulls)} f.w{len(far) + n}" for n, pair in enumerate(pairs)
+            f"n.w{n} {equals(pair.nulls)} f.w{len(far) + n}" for n, pair in enumerate(pairs)
         )
         shown = ", ".join(f"f.w{n} AS w{n}" for n in range(len(far)))
         return f"{own} UNION ALL SELECT {shown} FROM ({keys}) n JOIN ({partners}) f ON {condition}"
@@ -216,7 +216,7 @@ class _Compiler:
         if isinstance(node, Scan):
             name = self._temporary("rows")
             condition = " AND ".join(
-                f"s.{self.column(node, want)} {_equals(want.nulls)} x.{want.name}" for want in wants
+                f"s.{self.column(node, want)} {equals(want.nulls)} x.{want.name}" for want in wants
             )
             self.statements.append(
                 f"CREATE TEMP TABLE {name} AS "
@@ -224,14 +224,11 @@ class _Compiler:
             )
             return {node.number: (name,)}
         if isinstance(node, Made):
-            return self.restrict(node.child, _below(node, wants), relation)
+            return self.restrict(node.child, below(node, wants), relation)
         if isinstance(node, Stacked):
             children = (c for c in enumerate(node.children) if c[1].scans)
-            return _united(
-                *(
-                    self.restrict(child, _in_child(node, n, wants), relation)
-                    for n, child in children
-                )
+            return united(
+                *(self.restrict(child, in_child(node, n, wants), relation) for n, child in children)
             )
         if isinstance(node, Matched):
             return self._restrict_matched(node, wants, relation)
@@ -240,15 +237,15 @@ class _Compiler:
     def _restrict_matched(
         self, node: Matched, wants: Sequence[Want], relation: str
     ) -> dict[int, tuple[str, ...]]:
-        if _is_split(node, wants):
-            left, right = _halves(node, wants)
+        if is_split(node, wants):
+            left, right = halves(node, wants)
             lefts = self.restrict(node.left, left, relation)
             rights = self.restrict(node.right, right, relation)
-            if self._compared(node, left, right):
-                return _united(lefts, rights)
+            if are_compared(node, left, right):
+                return united(lefts, rights)
             partners = self._partners(node, lefts, of_left=True)
-            return _united(lefts, rights, partners, self._partners(node, rights, of_left=False))
-        sides = [_side(node, want) for want in wants]
+            return united(lefts, rights, partners, self._partners(node, rights, of_left=False))
+        sides = [comes_from_left(node, want) for want in wants]
         # One side finds its rows by the values, the other finds the partners of these rows.
         by_left = any(sides) and (all(sides) or not node.kept_right)
         chosen = [want for want, is_left in zip(wants, sides, strict=True) if is_left == by_left]
@@ -256,7 +253,7 @@ class _Compiler:
         other = node.right if by_left else node.left
         if not other.scans:
             return found
-        return _united(found, self._partners(node, found, of_left=by_left))
+        return united(found, self._partners(node, found, of_left=by_left))
 
     def _partners(
         self, node: Matched, found: Mapping[int, tuple[str, ...]], *, of_left: bool
@@ -271,10 +268,10 @@ class _Compiler:
             return "(" + " UNION ALL ".join(f"SELECT * FROM {name}" for name in tables) + ")"
 
         here, there = (node.left, node.right) if of_left else (node.right, node.left)
-        values = self.values(here, _wanted(pairs, near), restricted)
+        values = self.values(here, compared(pairs, near), restricted)
         name = self._temporary("keys")
         self.statements.append(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({values})")
-        return self.restrict(there, _wanted(pairs, far), name)
+        return self.restrict(there, compared(pairs, far), name)
 
     # ---- what can be compared ---------------------------------------------------------------------
 
@@ -302,13 +299,6 @@ class _Compiler:
             return False
         return True
 
-    def _compared(self, node: Matched, left: Sequence[Want], right: Sequence[Want]) -> bool:
-        both = {(pair.left, pair.right) for pair in node.pairs}
-        return all(
-            (mine.expression, other.expression) in both
-            for mine, other in zip(left, right, strict=True)
-        )
-
     def column(self, scan: Scan, want: Want) -> str:
         """The column of a table's state that has an expression's value."""
         expression = want.expression
@@ -330,85 +320,3 @@ class _Compiler:
 
 def _state_or_change(changed: int) -> Callable[[Scan], str]:
     return lambda scan: f"{'change' if scan.number == changed else 't'}{scan.table}"
-
-
-def _has(node: Node, number: int) -> bool:
-    return any(scan.number == number for scan in node.scans)
-
-
-def _equals(nulls: bool) -> str:
-    return "IS NOT DISTINCT FROM" if nulls else "="
-
-
-def _wanted(pairs: Sequence[Pair], side: str) -> list[Want]:
-    return [Want(getattr(pair, side), pair.nulls, f"w{n}") for n, pair in enumerate(pairs)]
-
-
-def _below(node: Made, wants: Sequence[Want]) -> list[Want]:
-    """Wants in terms of the columns under a node."""
-    found = []
-    for want in wants:
-        if not refs(want.expression) <= node.outputs:
-            raise NotByRow(node.rest)
-        found.append(Want(substituted(want.expression, node.made), want.nulls, want.name))
-    return found
-
-
-def _in_child(node: Stacked, number: int, wants: Sequence[Want]) -> list[Want]:
-    names = {
-        outer: Column(inner) for outer, inner in zip(node.columns, node.below[number], strict=True)
-    }
-    return [Want(substituted(w.expression, names), w.nulls, w.name) for w in wants]
-
-
-def _side(node: Matched, want: Want) -> bool:
-    """Whether a value comes from the left; NotByRow if from both, or from rows that may be missing."""
-    looked_at = refs(want.expression)
-    if not looked_at:
-        raise NotByRow("is the same in all rows")
-    for is_left, side, may_miss in (
-        (True, node.left, node.kept_right),
-        (False, node.right, node.kept_left),
-    ):
-        if looked_at <= side.outputs and (is_left or node.shows_right):
-            if not side.scans:
-                raise NotByRow("comes from rows that are in no table")
-            if may_miss and (want.nulls or not isinstance(want.expression, Column)):
-                raise NotByRow("comes from a side of an outer join that may have no row")
-            return is_left
-    if looked_at <= node.left.outputs | node.right.outputs:
-        raise NotByRow("is computed from both sides of a join")
-    raise NotByRow("is the result of an aggregate")
-
-
-def _is_split(node: Matched, wants: Sequence[Want]) -> bool:
-    """Whether every value is the first one of both sides, as in a full join by a common name."""
-    return all(
-        isinstance(want.expression, First)
-        and len(want.expression.choices) == 2
-        and not refs(want.expression) <= node.left.outputs
-        and not refs(want.expression) <= node.right.outputs
-        and all(
-            refs(each) <= node.left.outputs or refs(each) <= node.right.outputs
-            for each in want.expression.choices
-        )
-        for want in wants
-    )
-
-
-def _halves(node: Matched, wants: Sequence[Want]) -> tuple[list[Want], list[Want]]:
-    left, right = [], []
-    for want in wants:
-        assert isinstance(want.expression, First)
-        for each in want.expression.choices:
-            half = Want(each, want.nulls, want.name)
-            (left if refs(each) <= node.left.outputs else right).append(half)
-    return left, right
-
-
-def _united(*found: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    together: dict[int, tuple[str, ...]] = {}
-    for each in found:
-        for number, tables in each.items():
-            together[number] = (*together.get(number, ()), *tables)
-    return together

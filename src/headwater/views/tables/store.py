@@ -25,8 +25,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.tables.errors import StateAstray
 from headwater.views.tables.program import TOUCHED, Program
+from headwater.views.target import Misfit
 
 FILE = "state.duckdb"
 SETTINGS = {
@@ -106,9 +106,9 @@ class Store:
                 self.run("INSERT INTO state VALUES (-1, $1)", [query])
                 return -1
             if found[0][1] != query:
-                raise StateAstray(
-                    f"the state in {self.folder} is that of another query",
-                    hint="build the view anew, with headwater rebuild or another name",
+                raise Misfit(
+                    f"the state in {self.folder} is that of another query; build the view anew, with "
+                    "headwater rebuild or another name"
                 )
         return int(found[0][0])
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from headwater.views.tables import netting, pending
 from headwater.views.tables.decoding import Table
-from headwater.views.tables.errors import AmbiguousKey, StateAstray
 from headwater.views.tables.program import Program
 from headwater.views.tables.store import Difference, Store, TableShape, ViewShape
+from headwater.views.target import Misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,10 +90,10 @@ class Upkeep:
         if batch <= store.batch:
             return
         if batch != store.batch + 1:
-            raise StateAstray(
+            raise Misfit(
                 f"the checkpoint of the view {self.plan.name!r} goes on with batch {batch}, and the "
-                f"state of its tables ends with {store.batch}",
-                hint="put back what is missing, or build the view anew with headwater rebuild",
+                f"state of its tables ends with {store.batch}; put back what is missing, or build the "
+                "view anew with headwater rebuild"
             )
         with store.transaction():
             done = pending.read(self.folder, batch)
@@ -107,7 +107,6 @@ class Upkeep:
             store.hold(difference)
             store.finish(batch)
         store.batch = batch
-        pending.forget(self.folder, batch)
 
     def _compute(self, batch: int, changes: Sequence[pa.Table], compute: Compute) -> Difference:
         store, program = self.store, self.plan.program
@@ -139,9 +138,9 @@ class Upkeep:
         found = self.store.differing(result, followed)
         if found.twice is not None:
             values = ", ".join(map(str, found.twice))
-            raise AmbiguousKey(
-                f"the view {plan.name!r} has two rows with the key ({values})",
-                hint=f"{', '.join(plan.key)} must be different in every row: add columns to the key, "
-                "or group by it",
+            raise Misfit(
+                f"the view {plan.name!r} has two rows with the key ({values}); "
+                f"{', '.join(plan.key)} must be different in every row: add columns to the key, or group "
+                "by it"
             )
         return found
