@@ -28,6 +28,9 @@ EVERY_PARTITION = -2
 
 # A batch goes to the log when it has so many bytes, or when the source has nothing more for now.
 BATCH_BYTES = 1 << 20
+# After a batch of so many rows there is more to come: for so long the next one gathers, because a Kafka
+# transaction costs as much as a hundred rows. A database with a few commits at a time never waits.
+BUSY_ROWS, GATHER_S = 64, 0.01
 # A larger source transaction is cut: readers of committed data see its parts one after the other.
 TRANSACTION_BYTES_MAX = 16 << 20
 

@@ -104,10 +104,10 @@ def test_a_json_document_is_read_from_its_binary_form() -> None:
     assert json_binary.text(bytes([15, wire.TIME, 8]) + minus) == '"-01:02:03.000000"'
 
 
-@pytest.mark.parametrize("length", range(1, len(DOCUMENT) + 1))
-def test_a_json_document_cut_short_is_an_error(length: int) -> None:
-    with pytest.raises(BinlogUnreadable):
-        json_binary.text((b"\0" + DOCUMENT)[:length])
+def test_a_json_document_cut_short_is_an_error() -> None:
+    for length in range(1, len(DOCUMENT) + 1):
+        with pytest.raises(BinlogUnreadable):
+            json_binary.text((b"\0" + DOCUMENT)[:length])
 
 
 @given(st.binary(min_size=1, max_size=60))

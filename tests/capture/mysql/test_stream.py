@@ -127,7 +127,8 @@ def test_a_row_is_decoded_with_the_schema_of_its_moment(setting: Setting) -> Non
     told = [value for topic, _, value in new if topic == f"{setting.name}.schema-changes"]
     assert [value["ddl"][:11] for value in told if value["ddl"]] == ["ALTER TABLE"] * 4
     last = [value["changes"] for value in told if value["changes"]][-2]
-    assert last == {"added": ["d"], "dropped": ["a"], "retyped": []}
+    policy = {"d": "flows", "a": "null"}
+    assert last == {"added": ["d"], "dropped": ["a"], "retyped": [], "policy": policy}
     assert all(value["source"]["gtid"] for value in told)
 
 

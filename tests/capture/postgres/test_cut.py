@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from headwater.capture.postgres import assembly
 from headwater.capture.postgres.source import PostgresSource
 from headwater.capture.runner import Runner
 from tests.capture.postgres.running import Setting
+
+
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 
 
 class Dying(PostgresSource):
@@ -30,7 +34,7 @@ class Dying(PostgresSource):
                 return
 
 
-@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("streaming", [True, False] if SOAK else [True])
 def test_a_cut_transaction_goes_on_at_the_event_behind_the_last_that_was_written(
     setting: Setting, streaming: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

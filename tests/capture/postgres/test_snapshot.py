@@ -47,7 +47,7 @@ def test_a_snapshot_goes_on_where_it_stopped_and_never_shows_an_older_row_after_
         "INSERT INTO a SELECT n, 'it''s ' || n % 3, 0 FROM generate_series(1, 100) n",
         "INSERT INTO b SELECT n, 0 FROM generate_series(1, 50) n",
     )
-    config = setting.config("a", "b", options={"chunk_rows": 20})
+    config = setting.config("a", "b", options={"chunk_rows": 40})
     rounds = 0
     while rounds < 30:
         rounds += 1

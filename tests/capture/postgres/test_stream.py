@@ -230,8 +230,13 @@ def test_rows_are_decoded_with_the_schema_of_their_moment(setting: Setting) -> N
     assert [t["change"] for t in told] == ["CREATE", "ALTER", "ALTER"]
     assert [t["changes"] for t in told] == [
         None,
-        {"added": ["b"], "dropped": [], "retyped": []},
-        {"added": [], "dropped": ["a"], "retyped": ["b"]},
+        {"added": ["b"], "dropped": [], "retyped": [], "policy": {"b": "flows"}},
+        {
+            "added": [],
+            "dropped": ["a"],
+            "retyped": ["b"],
+            "policy": {"a": "null", "b": "rebuild"},
+        },
     ]
 
 

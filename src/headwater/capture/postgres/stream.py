@@ -1,15 +1,17 @@
 """The loop over the server's messages: batches out, keep-alives answered.
 
 Called by `source`. A batch is handed over when it has enough bytes, or when nothing more is here: while
-the log makes one durable, the next gathers in the socket, so batches grow with the load.
+the log makes one durable, the next gathers in the socket, so batches grow with the load; and after a large
+one, some more time is given to the next.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from struct import Struct, error
 
-from headwater.capture.change import Batch
+from headwater.capture.change import BUSY_ROWS, GATHER_S, Batch
 from headwater.capture.postgres import pgoutput
 from headwater.capture.postgres.assembly import DELETE, INSERT, MESSAGE, UPDATE, Assembly
 from headwater.capture.postgres.pgoutput import Malformed
@@ -52,6 +54,7 @@ class Stream:
 
     def batches(self) -> Iterator[Batch]:
         replication, assembly = self._replication, self._assembly
+        gathering = 0.0
         try:
             while not self._over:
                 data = replication.next()
@@ -59,7 +62,14 @@ class Stream:
                     if not assembly.open:
                         self._between()
                     if assembly.waiting and not assembly.open:
-                        yield assembly.take()
+                        left = gathering - time.monotonic()
+                        if left > 0:
+                            replication.wait(left)
+                            continue
+                        batch = assembly.take()
+                        yield batch
+                        busy = batch.rows >= BUSY_ROWS
+                        gathering = time.monotonic() + GATHER_S if busy else 0.0
                     elif not replication.wait(IDLE_S):
                         yield Batch(assembly.handed) if assembly.open else assembly.take()
                 elif data[0] == DATA:
