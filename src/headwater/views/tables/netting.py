@@ -23,34 +23,40 @@ def net(store: Store, number: int, changes: pa.Table) -> int:
     """Find what changes in a table; how many rows."""
     table = store.tables[number]
     with store.lent(changes=changes):
-        _latest(store, table)
+        _latest(store, table, changes)
         _check_keys(store, table)
     _images(store, number, table)
     return store.count(f"net{number}")
 
 
-def _latest(store: Store, table: TableShape) -> None:
+def _latest(store: Store, table: TableShape, changes: pa.Table) -> None:
     """The last change of each key, without those before a truncate."""
-    columns = ", ".join(table.columns.names)
-    moved = ", ".join(
-        f"m{table.keys.index(name)}" if name in table.keys else f"CAST(NULL AS {kind})"
-        for name, kind in zip(table.columns.names, _kinds(store, table), strict=True)
-    )
-    first = f"m{0}"
+    columns, keys = ", ".join(table.columns.names), ", ".join(table.keys)
     store.run(
         "CREATE OR REPLACE TEMP TABLE emptied AS "
         "SELECT p, max(o) AS o FROM changes WHERE emptied GROUP BY p"
+    )
+    own = f"SELECT {columns}, gone, p, o, 1 AS step FROM changes WHERE NOT emptied"
+    if not store.count("emptied") and changes["m0"].null_count == changes.num_rows:
+        distinct = store.rows(f"SELECT count(*) FROM (SELECT DISTINCT {keys} FROM changes)")[0][0]
+        if distinct == changes.num_rows:  # the usual case, and the quick one
+            store.run(
+                f"CREATE OR REPLACE TEMP TABLE latest AS SELECT * EXCLUDE (o, step) FROM ({own})"
+            )
+            return
+    moved = ", ".join(
+        f"m{table.keys.index(name)}" if name in table.keys else f"CAST(NULL AS {kind})"
+        for name, kind in zip(table.columns.names, _kinds(store, table), strict=True)
     )
     # Where a row moves, its old key goes first: the same record may bring another row there.
     store.run(
         f"""CREATE OR REPLACE TEMP TABLE latest AS
         SELECT * EXCLUDE (o, step) FROM (
-            SELECT {columns}, gone, p, o, 1 AS step FROM changes WHERE NOT emptied
-            UNION ALL
-            SELECT {moved}, true, p, o, 0 FROM changes WHERE {first} IS NOT NULL
+            {own} UNION ALL
+            SELECT {moved}, true, p, o, 0 FROM changes WHERE m0 IS NOT NULL
         ) c
         WHERE NOT EXISTS (SELECT 1 FROM emptied e WHERE e.p = c.p AND e.o > c.o)
-        QUALIFY row_number() OVER (PARTITION BY {", ".join(table.keys)} ORDER BY o DESC, step DESC) = 1
+        QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY o DESC, step DESC) = 1
         """
     )
 

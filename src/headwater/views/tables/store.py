@@ -233,18 +233,23 @@ class Store:
                 f"CREATE OR REPLACE TEMP TABLE fresh AS SELECT {shown}, hash({values}) AS h, n "
                 f"FROM result {only}"
             )
-        self.run(f"CREATE OR REPLACE TEMP TABLE known AS SELECT * FROM held {among}")
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE known AS SELECT held.rowid AS place, held.* FROM held {among}"
+        )
         listed = ", ".join(keys)
         same = " AND ".join(f"f.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
         twice = self.rows(f"SELECT {listed} FROM fresh GROUP BY ALL HAVING count(*) > 1 LIMIT 1")
-        changed = self.arrow(
-            f"SELECT n FROM fresh f ANTI JOIN known o ON {same} AND f.h = o.h ORDER BY n"
+        self.run(
+            "CREATE OR REPLACE TEMP TABLE changed AS "
+            f"SELECT * FROM fresh f ANTI JOIN known o ON {same} AND f.h = o.h"
         )
+        changed = self.arrow("SELECT n FROM changed ORDER BY n")
         gone = self.arrow(f"SELECT {listed} FROM known o ANTI JOIN fresh f ON {same}")
         return Difference(
             result.take(changed.column("n")),
             gone.rename_columns(list(self.view.key)),
             twice[0] if twice else None,
+            just_found=True,
         )
 
     def no_difference(self) -> Difference:
@@ -255,6 +260,12 @@ class Store:
         """Note what the view holds after a difference is written."""
         keys = self.view.keys
         listed = ", ".join(keys)
+        if difference.just_found:
+            same = " AND ".join(f"f.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
+            kept = f"SELECT o.place FROM known o ANTI JOIN fresh f ON {same} AND f.h = o.h"
+            self.run(f"DELETE FROM held WHERE rowid IN ({kept})")
+            self.run(f"INSERT INTO held SELECT {listed}, h FROM changed")
+            return
         places = [self.view.schema.get_field_index(name) for name in self.view.key]
         rows = difference.rows.rename_columns([f"v{n}" for n in range(len(self.view.schema))])
         shown = ", ".join(f"v{place} AS {key}" for place, key in zip(places, keys, strict=True))
@@ -276,3 +287,5 @@ class Difference:
     """Keys that have no row any more."""
     twice: tuple[Any, ...] | None = None
     """A key that two rows have."""
+    just_found: bool = False
+    """Whether the store has just found it, and so has it still before its eyes."""
