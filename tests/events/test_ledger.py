@@ -117,3 +117,11 @@ def test_several_events_of_one_command_are_one_answer():
     draft = ledger.decide([Asked("alice", Deposit(1), "c", 0)], 1)
     assert draft.outcomes == [Accepted("a", 0, "alice", 2, 2, 2)]
     assert ledger.held["alice"].state.balance == 3
+
+
+def test_a_full_batch_leaves_the_rest_for_the_next():
+    ledger = Ledger(ACCOUNTS, 0, CODEC)
+    large = [Asked("alice", bank.Transfer("t" * 200_000, "bob", 0), str(n), 0) for n in range(10)]
+    first = ledger.decide(large, 1)
+    assert len(first.asked) == len(first.outcomes) == 3
+    assert len(ledger.decide(large[3:], 1).asked) == 3

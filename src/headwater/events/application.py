@@ -29,7 +29,7 @@ from headwater.events import line as lines
 from headwater.events import topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
-from headwater.events.codec import Meta
+from headwater.events.codec import NOTHING, Meta
 from headwater.events.commands import Asked, CommandCodec
 from headwater.events.errors import Closed, EventsError, Fenced, OutcomeUnknown
 from headwater.events.forwarding import Forwarding
@@ -155,7 +155,8 @@ class Application(Generic[State]):
         `command_id`: a command with the same id is decided once, whoever sends it. `expected_version`:
         refused unless the aggregate has had so many events. Raises OutcomeUnknown after `timeout_s`.
         """
-        meta = Meta(who, why, correlation, causation)
+        said = who or why or correlation or causation
+        meta = Meta(who, why, correlation, causation) if said else NOTHING
         asked = self._asked(id, command, command_id, expected_version, meta, sent_at_ms)
         return await self._route(asked, self._loop.time() + (timeout_s or self._timeout_s))
 

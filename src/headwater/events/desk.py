@@ -162,7 +162,9 @@ class Desk:
 
     def _decide(self, batch: list[tuple[Asked, Answered]]) -> None:
         draft = self.ledger.decide([asked for asked, _ in batch], self.now_ms())
-        flying = Flight(draft, [answered for _, answered in batch])
+        decided = len(draft.asked)
+        self._pending.extendleft(reversed(batch[decided:]))
+        flying = Flight(draft, [answered for _, answered in batch[:decided]])
         self._flying.append(flying)
         if draft.events:
             self._produce(flying, self.aggregate.name, draft.events)

@@ -26,6 +26,8 @@ from headwater.events.commands import Asked
 from headwater.events.errors import DecideFailed, EventsError
 
 WINDOW = 100_000
+BATCH_BYTES = 512 << 10
+"""Brokers take batches of a megabyte by default."""
 KEEP_MS = 30_000
 """What was decided so lately is remembered beyond the window."""
 SKEW_MS = 10_000
@@ -81,10 +83,12 @@ class Ledger:
     # ---- deciding -------------------------------------------------------------------------------
 
     def decide(self, batch: Sequence[Asked], now_ms: int) -> Draft:
-        """Decide these one after another."""
+        """Decide these one after another, until a batch is full: `Draft.asked` says how many."""
         draft = Draft()
         self.last_ms = max(self.last_ms, now_ms)
         for asked in batch:
+            if draft.bytes > BATCH_BYTES:
+                break
             draft.asked.append(asked)
             known = self._decided.get(asked.command_id)
             if known is not None:
@@ -119,7 +123,8 @@ class Ledger:
         draft.undo.append((asked.id, self.held.get(asked.id)))
         self.held[asked.id] = Held(state, before.version + len(events))
         draft.events += records
-        draft.bytes += sum(len(key) + len(value) for key, value in records)
+        for _, value in records:
+            draft.bytes += len(value)
         self.next_offset += len(events)
         return self._remember(asked, self._accepted(asked.id, len(events)), draft)
 
