@@ -13,8 +13,6 @@ With `--no-switch` both go on side by side until somebody switches.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +32,7 @@ from headwater.pipelines.loading import load, read
 from headwater.pipelines.lock import try_hold
 from headwater.pipelines.log import Log
 from headwater.pipelines.query import ENDED, Query, Surroundings
+from headwater.pipelines.resuming import note, number_for
 from headwater.pipelines.running import STEP_S, stop_signals
 from headwater.pipelines.session import require_pyspark
 from headwater.pipelines.tuning import tune
@@ -41,12 +40,11 @@ from headwater.views import verified
 from headwater.views.holding import held
 from headwater.views.position import Position
 from headwater.views.target import Target
-from headwater.views.versions import Versions, versions_of
+from headwater.views.versions import versions_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NOTE = "rebuild.json"
 NEAR = 1000
 """Records behind the log's end at which the last step, with its pause, begins."""
 HAND_OVER_S = 45.0
@@ -176,7 +174,7 @@ def rebuild(
         application._carry_functions(order.paths)
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
         versions = versions_of(handle(view))
-        fresh = replace(view, version=_number(versions, view, text, checkpoints))
+        fresh = replace(view, version=number_for(versions, view, text, checkpoints))
         audience.say(
             f"building version {fresh.version} of {name} in {view.to}; readers see version "
             f"{versions.current}"
@@ -185,7 +183,7 @@ def rebuild(
             client = {**order.client, "bootstrap.servers": order.bootstrap}
             verified.forget(client, name, fresh.version)  # one of this number may have been dropped
         with _locked(spark, checkpoints, fresh), stop_signals() as stopped:
-            _note(checkpoints, fresh, text)
+            note(checkpoints, fresh, text)
             around = _surroundings(order, spark, checkpoints, log, audience)
             (query,) = application.prepare([fresh], around, known)
             serving = replace(view, version=versions.current)
@@ -238,48 +236,6 @@ def _locked(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Iterat
         yield
     finally:
         lock.release()
-
-
-# ---- which version -------------------------------------------------------------------------------
-
-
-def _number(versions: Versions, view: View, text: str, checkpoints: Checkpoints) -> int:
-    """The version that an interrupted rebuild has begun by the same query, or a new one."""
-    if not checkpoints.is_local:
-        return versions.following
-    for number in reversed(versions.others):
-        begun = _read_note(checkpoints, replace(view, version=number))
-        if begun is None or number < versions.current:
-            continue  # an older version, or one whose checkpoint is gone
-        if begun != _fingerprint(view, text):
-            raise PipelineError(
-                f"version {number} of the view {view.name!r} was begun by a query that has been edited "
-                "since",
-                hint=f"remove it first: headwater rebuild {view.name} PATH --drop --version {number}",
-            )
-        return number
-    return versions.following
-
-
-def _fingerprint(view: View, text: str) -> str:
-    said = [text, view.to, view.kind, *view.key, *(f"{n}={v}" for n, v in view.options.items())]
-    return hashlib.sha256("\0".join(said).encode()).hexdigest()
-
-
-def _read_note(checkpoints: Checkpoints, view: View) -> str | None:
-    try:
-        said: dict[str, str] = json.loads(
-            (Path(checkpoints.of(view.checkpoint)) / NOTE).read_text()
-        )
-    except FileNotFoundError:
-        return None
-    return said["query"]
-
-
-def _note(checkpoints: Checkpoints, view: View, text: str) -> None:
-    if checkpoints.is_local:
-        note = Path(checkpoints.of(view.checkpoint)) / NOTE
-        note.write_text(json.dumps({"query": _fingerprint(view, text)}) + "\n", encoding="utf-8")
 
 
 def _is_in(view: View, path: Path) -> bool:

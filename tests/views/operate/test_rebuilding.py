@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.pipelines import rebuilding
+from headwater.pipelines import rebuilding, resuming
 from headwater.pipelines.application import prepare
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import DECLARED, View
@@ -149,7 +149,7 @@ def test_an_interrupted_rebuild_goes_on_unless_its_query_was_edited(moved: Moved
     assert number(moved, view, "text", notes) == 3  # somebody made it, but no rebuild
     second = replace(view, version=2)
     Path(notes.of(second.checkpoint)).mkdir(parents=True)
-    rebuilding._note(notes, second, "text")
+    resuming.note(notes, second, "text")
     assert number(moved, view, "text", notes) == 2
     with pytest.raises(PipelineError, match="edited since"):
         number(moved, view, "another text", notes)
@@ -158,4 +158,4 @@ def test_an_interrupted_rebuild_goes_on_unless_its_query_was_edited(moved: Moved
 
 
 def number(moved: Moved, view: View, text: str, notes: Any) -> int:
-    return rebuilding._number(versions_of(handle(view)), view, text, notes)
+    return resuming.number_for(versions_of(handle(view)), view, text, notes)
