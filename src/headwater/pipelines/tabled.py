@@ -8,8 +8,9 @@ that asks for marks of a change (`_op`, `_deleted`, …) wants the changes one b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
         return None, None
     tables, trial = Tables(context.spark), replace(context, streams=[], tables=[])
     try:
-        with within(trial), plainly(tables):
+        with within(trial), plainly(tables), _unheard():
             frame = view.function()
     except Exception as error:
         if trial.tables and any(mark in str(error) for mark in MARKS):
@@ -88,6 +89,17 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
         return None, None
     context.tables.extend(trial.tables)
     return frame, tables
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Keep PySpark from printing a mistake that is none: a mark that a plain table does not have."""
+    logger = logging.getLogger("DataFrameQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _is_connect(spark: SparkSession) -> bool:
@@ -163,7 +175,9 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
     except NotByRow as error:
         raise PipelineError(
             f"{named} cannot be kept current row by row: {error.args[0]}",
-            hint=f"{error.hint}; or let it be recomputed as a whole: every='1 minute'",
+            hint="; or ".join(
+                filter(None, [error.hint, "let it be recomputed as a whole: every='1 minute'"])
+            ),
         ) from error
     except HeadwaterError as error:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error

@@ -99,7 +99,7 @@ def planned(name: str) -> Plan:
 def test_a_view_by_hand_is_its_query_after_every_batch(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ):
-    @settings(max_examples=200 if SOAK else 6)
+    @settings(max_examples=200 if SOAK else 10)
     @given(HISTORIES)
     def after_every_batch(history: list[Any]) -> None:
         follow(history, planned(name), QUERIES[name], tmp_path_factory.mktemp("state"))

@@ -50,7 +50,7 @@ def test_the_key_is_followed_as_far_as_it_can_be(plans: dict[str, Plan]):
 def test_a_view_is_its_query_after_every_batch(
     plans: dict[str, Plan], name: str, tmp_path_factory: pytest.TempPathFactory
 ):
-    @settings(max_examples=300 if SOAK else 5)
+    @settings(max_examples=300 if SOAK else 3)
     @given(HISTORIES)
     def after_every_batch(history: list[Any]) -> None:
         follow(history, plans[name], QUERIES[name], tmp_path_factory.mktemp("state"))

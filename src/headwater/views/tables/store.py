@@ -15,6 +15,7 @@ not be used for the many keys of a batch.
 from __future__ import annotations
 
 import atexit
+import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,8 @@ class ViewShape:
         return tuple(f"k{n}" for n in range(len(self.key)))
 
 
+# Two threads that open files at the same moment can get a connection that does not see Arrow tables.
+_CONNECTING = threading.Lock()
 _OPEN: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
@@ -86,7 +89,8 @@ class Store:
         self.folder = folder
         self.tables = tables
         self.view = view
-        self.connection = duckdb.connect(str(folder / FILE))
+        with _CONNECTING:
+            self.connection = duckdb.connect(str(folder / FILE))
         for name, value in SETTINGS.items():
             self.connection.execute(f"SET {name} = {value}")
         self.batch = self._open(query)
