@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("key", "value", "topic", "partition", "offset")
 """Of the log's records, those that are needed."""
-_OURS = ("op", "before", "after", "payload")
+_ENVELOPE = ("op", "before", "after")
+_OURS = (*_ENVELOPE, "payload", "schema")
 _BROKEN = "_headwater_broken"
 
 
@@ -102,12 +103,14 @@ def _forms(table: Table) -> StructType:
     from pyspark.sql.types import StringType, StructField, StructType
 
     key = StructType([table.row[name] for name in table.key])
-    envelope = [
+    either = [
+        *table.row.fields,
         StructField("op", StringType()),
         StructField("before", key),
         StructField("after", table.row),
     ]
-    return StructType([*table.row.fields, *envelope, StructField("payload", StructType(envelope))])
+    wrapped = [StructField("payload", StructType(either)), StructField("schema", StringType())]
+    return StructType([*either, *wrapped])
 
 
 def _change(table: Table, number: int) -> Column:
@@ -145,12 +148,15 @@ def _names(table: Table) -> list[str]:
 def _from_forms(table: Table, parsed: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    inner = F.coalesce(
-        parsed["payload"],
-        F.struct(*(parsed[name].alias(name) for name in ("op", "before", "after"))),
+    payload = parsed["payload"]
+    # Debezium's converter says the schema beside; a row may have a column named payload by itself.
+    wrapped = payload.isNotNull() & (parsed["schema"].isNotNull() | payload["op"].isNotNull())
+    op, before, after = (
+        F.when(wrapped, payload[name]).otherwise(parsed[name]) for name in _ENVELOPE
     )
-    plain = F.struct(*(parsed[name].alias(name) for name in table.row.names))
-    return _from_parts(table, inner["op"], inner["before"], inner["after"], plain)
+    plain = F.when(wrapped, F.struct(*(payload[name].alias(name) for name in table.row.names)))
+    plain = plain.otherwise(F.struct(*(parsed[name].alias(name) for name in table.row.names)))
+    return _from_parts(table, op, before, after, plain)
 
 
 def _strictly(table: Table) -> Column:
@@ -158,8 +164,12 @@ def _strictly(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructType
 
-    inner = F.coalesce(F.get_json_object("value", "$.payload"), F.col("value"))
-    op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _OURS[:3])
+    payload, beside = (F.get_json_object("value", f"$.{name}") for name in ("payload", "schema"))
+    wrapped = payload.startswith("{") & (
+        beside.isNotNull() | F.get_json_object(payload, "$.op").isNotNull()
+    )
+    inner = F.when(wrapped, payload).otherwise(F.col("value"))
+    op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _ENVELOPE)
     is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
     key = StructType([table.row[name] for name in table.key])
     strict = {"mode": "FAILFAST"}

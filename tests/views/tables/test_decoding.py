@@ -1,0 +1,83 @@
+"""Records of all kinds to changes of tables: on a plain DataFrame, in one job for all tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.views.tables.decoding import Table, decoded
+
+RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT"
+ANN, BEA = {"id": 1, "name": "Ann", "tags": ["x"]}, {"id": 2, "name": "Bea", "tags": None}
+
+
+def tables() -> list[Table]:
+    plain = StructType.fromDDL("id BIGINT, name STRING, tags ARRAY<STRING>")
+    odd = StructType.fromDDL("a INT, b STRING, op STRING")
+    return [Table("people", plain, ("id",), ("lower(`name`)",)), Table("odd", odd, ("a", "b"))]
+
+
+def changes(
+    spark: SparkSession, *records: tuple[str, object, object]
+) -> list[list[dict[str, Any]]]:
+    rows = [
+        (topic, as_bytes(key), as_bytes(value), 0, offset)
+        for offset, (topic, key, value) in enumerate(records)
+    ]
+    found = decoded(spark.createDataFrame(rows, RECORD), tables())
+    return [sorted(each.to_pylist(), key=lambda row: row["o"]) for each in found]
+
+
+def as_bytes(value: object) -> bytearray | None:
+    if value is None:
+        return None
+    return bytearray((value if isinstance(value, str) else json.dumps(value)).encode())
+
+
+def test_every_form_of_a_change_is_understood(spark: SparkSession):
+    people, odd = changes(
+        spark,
+        ("people", "1", ANN),
+        ("people", {"id": 1}, {"before": None, "after": ANN, "op": "c", "source": {"x": 1}}),
+        ("people", None, {"schema": {}, "payload": {"before": ANN, "after": BEA, "op": "u"}}),
+        ("people", {"id": 2}, {"before": BEA, "after": None, "op": "d"}),
+        ("people", {"payload": {"id": 3}, "schema": {}}, None),
+        ("people", '"4"', None),
+        ("people", None, {"before": None, "after": None, "op": "t"}),
+        ("people", "5", {"id": 5, "payload": "a text", "name": "Eve"}),
+        ("people", "6", {"schema": {}, "payload": {"id": 6, "name": "Fay"}}),
+        ("odd", None, {"a": 1, "b": "x", "op": "sum"}),
+        ("odd", {"a": 1, "b": "x"}, {"op": "d", "before": {"a": 1, "b": "x"}}),
+        ("odd", {"a": 2, "b": "y"}, None),
+        ("other", None, "whatever"),
+    )
+    shown = [
+        (row["c0"], row["c1"], row["d0"], row["gone"], row["emptied"], row["m0"]) for row in people
+    ]
+    assert shown == [
+        (1, "Ann", "ann", False, False, None),
+        (1, "Ann", "ann", False, False, None),
+        (2, "Bea", "bea", False, False, 1),
+        (2, None, None, True, False, None),
+        (3, None, None, True, False, None),
+        (4, None, None, True, False, None),
+        (None, None, None, False, True, None),
+        (5, "Eve", "eve", False, False, None),
+        (6, "Fay", "fay", False, False, None),
+    ]
+    assert people[0]["c2"] == ["x"]
+    assert [(row["c0"], row["c1"], row["c2"], row["gone"]) for row in odd] == [
+        (1, "x", "sum", False),
+        (1, "x", None, True),
+        (2, "y", None, True),
+    ]
+
+
+@pytest.mark.parametrize("value", ["no json", {"before": None, "after": {"id": "x"}, "op": "c"}])
+def test_a_value_that_does_not_fit_stops_the_query(spark: SparkSession, value: object):
+    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+        changes(spark, ("people", "1", value))
