@@ -13,7 +13,6 @@ from headwater.capture.postgres.source import PostgresSource
 from headwater.capture.runner import Runner
 from tests.capture.postgres.running import Setting
 
-
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 
 

@@ -40,6 +40,10 @@ OPTIONS = {
 }
 
 
+WARN_BYTES = 1 << 30
+"""Of WAL kept for a slot without a budget of its own: from here on it is told."""
+
+
 class PostgresSource:
     """One capture's side towards the database."""
 
@@ -129,8 +133,8 @@ class PostgresSource:
         state = slot.read_slot(self._database(), self._slot)
         if state is None:
             return None
-        sentence = slot.over_budget(state, self._slot, self._budget_bytes)
-        if sentence is not None and self._lost == "resnapshot":
+        sentence = slot.over_budget(state, self._slot, self._budget_bytes or WARN_BYTES)
+        if sentence is not None and self._budget_bytes and self._lost == "resnapshot":
             self._stop_streaming()
             slot.drop_slot(self._database(), self._slot)
             raise StartOver(f"{sentence}: it was dropped")
