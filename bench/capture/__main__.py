@@ -73,10 +73,11 @@ def broker(folder: Path) -> Iterator[str]:
     """headwater's, in a process of its own: what measures must not slow it down."""
     program = Path(sys.executable).parent / "headwater"
     words = [str(program), "broker", "--data", str(folder / "log"), "--listen", "127.0.0.1:0"]
+    # A reader must be there when the first record is: groups begin at once.
+    for setting in ("num.partitions=4", "group.initial.rebalance.delay.ms=0"):
+        words += ["--set", setting]
     with (folder / "broker.log").open("ab") as errors:
-        process = subprocess.Popen(
-            [*words, "--set", "num.partitions=4"], stdout=subprocess.PIPE, stderr=errors, text=True
-        )
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     try:
         found = re.search(r"127\.0\.0\.1:\d+", process.stdout.readline())
