@@ -16,7 +16,7 @@ from headwater.capture.runner import Runner
 from tests.capture.core.reading import Read, fold, read
 from tests.capture.postgres.server import PostgresServer
 
-DEADLINE_S = 60.0
+DEADLINE_S = 100.0
 
 
 def eventually(what: str, condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:

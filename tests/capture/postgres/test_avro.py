@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.capture.writer import read_topic
 from headwater.spark.source.values.avro import AvroValues
+from headwater.spark.source.values.typed import value_ddl
 from tests.capture.postgres.running import Setting, eventually
 
 COLUMNS = (
@@ -103,6 +104,8 @@ def test_rows_in_avro_are_those_of_json_through_snapshot_stream_and_a_new_column
     assert sorted(subjects) == [f"{setting.name}.t-{kind}" for kind in ("key", "value", "value")]
 
     first = int.from_bytes((found[0][1] or b"")[1:5], "big")
+    columns = value_ddl(known[first]["schema"], "confluent-avro")
+    assert columns.count("STRUCT<`id`: INT") == 2, "Spark has a column for before and for after"
     kind = pa.struct({"op": pa.string(), "after": pa.struct({"id": pa.int32()})})
     reader = AvroValues(known[first]["schema"], kind, framed=True)
     column, bad = reader.convert(pa.array([found[0][1], found[1][1]]))
