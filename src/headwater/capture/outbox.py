@@ -67,6 +67,20 @@ class Router:
         row = dict(zip(self._names, values, strict=True))
         return self._dead(row, "the row was updated; an event is inserted once")
 
+    def message(self, content: bytes) -> FullRecord:
+        """The event of a message that is a JSON object with the columns' names."""
+        try:
+            given = json.loads(content)
+            unknown = set(given) - set(self._names)
+            if not isinstance(given, dict) or unknown or given.get("aggregateid") is None:
+                raise ValueError(
+                    f"{', '.join(sorted(map(str, unknown))) or 'aggregateid'}: see docs"
+                )
+            return self._event({name: given.get(name) for name in self._names})
+        except (ValueError, TypeError) as error:
+            reason = f"the message is no event: {error}"
+            return self._dead({"aggregateid": None, "content": content}, reason)
+
     def _event(self, row: Mapping[str, Any]) -> FullRecord:
         headers: Headers = [("id", _data(row["id"])), ("eventType", _data(row["type"]))]
         partition = row.get("partition")

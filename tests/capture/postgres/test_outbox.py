@@ -37,3 +37,30 @@ def test_rows_of_the_outbox_become_events_with_key_headers_and_type(setting: Set
     assert headers["eventType"] == b"Placed" and headers["trace"] == b"abc"
     assert len(headers["id"]) == 36
     assert len(read(setting.bootstrap, f"{setting.name}.outbox.dead-letters")) == 2
+
+
+def test_logical_messages_of_the_chosen_prefix_are_events_too(setting: Setting) -> None:
+    kind = f"Order{setting.name}"
+    setting.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    event = (
+        f'{{"id": "e1", "aggregatetype": "{kind}", "aggregateid": "7", "type": "Placed", '
+        '"payload": {"n": 1}, "headers": {"trace": "abc"}}'
+    )
+    emit = "SELECT pg_logical_emit_message(true, 'events', %s)"
+    config = setting.config("t", partitions=1, options={"outbox_prefix": "events"})
+    with setting.running(config) as runner:
+        with setting.connect() as connection:
+            connection.execute(emit, [event])
+            connection.commit()
+            connection.execute(emit, [event])
+            connection.rollback()
+            for content in ("no JSON", "[1]", '{"aggregateid": "1", "strange": 2}'):
+                connection.execute(emit, [content])
+            connection.execute("SELECT pg_logical_emit_message(true, 'other', 'x')")
+        setting.caught_up(runner)
+    [found] = read(setting.bootstrap, f"outbox.event.{kind}")
+    assert (found.key, found.value) == (7, {"n": 1})
+    assert dict(found.headers) == {"id": b"e1", "eventType": b"Placed", "trace": b"abc"}
+    assert len(read(setting.bootstrap, f"{setting.name}.outbox.dead-letters")) == 3
+    prefixes = {record.value["message"]["prefix"] for record in setting.read("message")}
+    assert "events" not in prefixes and "other" in prefixes

@@ -22,6 +22,7 @@ from typing import Any
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import UNAVAILABLE, dumps, quote, transaction_record
+from headwater.capture.outbox import OPTIONAL, REQUIRED, Router
 from headwater.capture.postgres import pgoutput
 from headwater.capture.postgres.pgoutput import LogicalMessage, Malformed
 from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
@@ -61,6 +62,11 @@ class Assembly:
         """Changes of this transaction so far, by which `skip` counts."""
         self._order = 0
         """Events of it so far, as readers count them."""
+        self._outbox_prefix = config.option("outbox_prefix", "")
+        self._outbox: Router | None = None
+        if self._outbox_prefix:
+            self._outbox = Router(config.name, self._outbox_prefix, (*REQUIRED, *OPTIONAL))
+            relations.topics[self._outbox.dead_letters] = None
         self.recent_xids: deque[int] = deque(maxlen=RECENT_XIDS)
         self.on_own_message: Callable[[LogicalMessage], None] | None = None
         self.on_key: Callable[[Relation, bytes | None], None] | None = None
@@ -268,6 +274,10 @@ class Assembly:
             self.lsn = message.lsn + 1
 
     def _message_record(self, message: LogicalMessage, time_us: int, xid: int | None) -> Record:
+        if self._outbox is not None and message.prefix == self._outbox_prefix:
+            event = self._outbox.message(message.content)
+            self.relations.topics[event[0]] = None
+            return event
         name = self._config.name
         value = (
             f'{{"op":"m"{now_text()},'

@@ -37,6 +37,7 @@ OPTIONS = {
     "slot_budget_mb",
     "slot_lost",
     "silence_s",
+    "outbox_prefix",
 }
 
 
