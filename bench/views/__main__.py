@@ -44,6 +44,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="keys in each store (default: 1 million)")
     parser.add_argument("--batch", type=int, help="rows of a micro-batch (default: 250,000)")
     parser.add_argument("--changes", type=int, help="of the rebuild (default: 5 million)")
+    parser.add_argument(
+        "--rebuilt",
+        action="append",
+        choices=REBUILT,
+        help="rebuild only in this store (repeatable)",
+    )
     parser.add_argument("--home", type=Path, help="where the stores go (default: temporary folder)")
     parser.add_argument(
         "--json",
@@ -64,13 +70,15 @@ def _run(arguments: argparse.Namespace, home: Path) -> None:
     kinds = tuple(arguments.only or (*NAMES, REBUILD))
     results, about = Results(), machine.describe(home)
     stores = tuple(name for name in NAMES if name in kinds)
-    needed = (*stores, *(REBUILT if REBUILD in kinds else ()))
+    rebuilt = tuple(arguments.rebuilt or REBUILT) if REBUILD in kinds else ()
+    needed = (*stores, *rebuilt)
     try:
         with servers(needed) as running:
             if stores:
                 _stores(home, stores, count, batch, loop_rows, running, results)
-            if REBUILD in kinds:
-                rebuild.measure(results, home, changes, _addresses(home, running), changes // 5)
+            if rebuilt:
+                addresses = _addresses(home, running, rebuilt)
+                rebuild.measure(results, home, changes, addresses, changes // 5)
     finally:  # what was measured before something failed is worth keeping
         report.show(about, results)
         plan: dict[str, object] = {"rows": count, "batch": batch, "loop_rows": loop_rows}
@@ -104,13 +112,15 @@ def _stores(
         spark.stop()
 
 
-def _addresses(home: Path, running: Servers) -> dict[str, str]:
-    assert running.postgres is not None
-    running.postgres.execute("CREATE DATABASE rebuilt")
-    return {
-        "duckdb": f"duckdb:{home / 'rebuilt.duckdb'}",
-        "postgresql": running.postgres.url("rebuilt"),
-    }
+def _addresses(home: Path, running: Servers, names: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    if "duckdb" in names:
+        found["duckdb"] = f"duckdb:{home / 'rebuilt.duckdb'}"
+    if "postgresql" in names:
+        assert running.postgres is not None
+        running.postgres.execute("CREATE DATABASE rebuilt")
+        found["postgresql"] = running.postgres.url("rebuilt")
+    return found
 
 
 if __name__ == "__main__":
