@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark.quick import QUICK_ENVIRONMENT
+
 
 def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
     ran = headwater("demo", "--records", "20000", "--json", "--no-spark")
@@ -53,7 +55,7 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(headwater, tmp_path: Path)
 
 @pytest.mark.timeout(600)  # two JVMs and a compiler start, on a machine that may be busy
 def test_spark_reads_the_same_log_and_views_follow_a_database_exactly(headwater):
-    ran = headwater("demo", "--seconds", "2", "--json", timeout=580)
+    ran = headwater("demo", "--seconds", "2", "--json", env=QUICK_ENVIRONMENT, timeout=580)
     assert ran.code == 0, ran.out + ran.err
     summary = ran.json()
     found = summary["spark"]

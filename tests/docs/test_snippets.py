@@ -17,6 +17,7 @@ import pytest
 
 from headwater.project.broker_process import BrokerProcess
 from tests.docs.pages import PAGES, Snippet, name, snippets
+from tests.spark.quick import QUICK_ENVIRONMENT
 
 ADDRESS = "127.0.0.1:9092"
 
@@ -60,7 +61,12 @@ def run(command: list[str], folder: Path, bootstrap: str, where: str) -> None:
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PATH": path, "HEADWATER_BOOTSTRAP": bootstrap},
+        env={
+            **os.environ,
+            **QUICK_ENVIRONMENT,
+            "PATH": path,
+            "HEADWATER_BOOTSTRAP": bootstrap,
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
