@@ -12,6 +12,7 @@ import pytest
 import headwater.testing
 from tests.capture.postgres.server import PostgresServer
 from tests.capture.postgres.server import postgres as running_postgres
+from tests.spark.quick import QUICK_ENVIRONMENT
 
 _numbers = itertools.count(1)
 
@@ -26,7 +27,11 @@ def bootstrap() -> Iterator[str]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from headwater.pipelines.session import session
 
-    found = session("local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log")
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in QUICK_ENVIRONMENT.items():
+            environment.setenv(name, value)
+        found = session("local[2]", log_file=log)
     yield found
     found.stop()
 
