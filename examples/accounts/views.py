@@ -1,8 +1,8 @@
-"""Three views of one history: headwater run examples/accounts/views.py
+"""Four views of one history: headwater run examples/accounts/views.py
 
-The list of accounts, the monthly statement and the feed for those who look for fraud are three queries
-over the same events. Each can be built anew at any time, and a fourth can be added years later: it starts
-at the first event.
+The list of accounts, the monthly statement, the feed for those who look for fraud and the list of owners are
+queries over the same events. Each can be built anew at any time, and a fifth can be added years later: it
+starts at the first event.
 """
 
 from __future__ import annotations
@@ -62,3 +62,12 @@ def monthly_statement() -> DataFrame:
 def fraud_feed() -> DataFrame:
     large = F.col("type").isin("Withdrawn", "TransferStarted") & (F.col("amount") >= LARGE)
     return happened().where(large).select("id", "n", "amount", "at", "who")
+
+
+@hw.view("account_owners", key="id", to=TO)
+def account_owners() -> DataFrame:
+    """Whose account it is. `headwater forget` sends a tombstone, and the row is deleted."""
+    events = frames.decoded(hw.stream("accounts"), accounts)
+    owner = F.from_json("data", "owner STRING").owner.alias("owner")
+    wanted = events.where("_deleted OR type = 'Opened'")
+    return wanted.select("id", owner, "_deleted", "_topic", "_partition", "_offset", "_timestamp")

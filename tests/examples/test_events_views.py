@@ -1,4 +1,6 @@
-"""Three views of one history of accounts, old versions of events included, each by its own query."""
+"""Views of one history of accounts, old versions of events included, each by its own query; and what is
+forgotten is in none of them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from headwater import testing
+from headwater.cli.app import run as headwater
 from headwater.events import Accepted, Aggregate, Running
 
 ACCOUNTS = Path(__file__).parents[2] / "examples" / "accounts"
@@ -62,6 +65,7 @@ def test_account_list_statement_and_fraud_feed_follow_one_history(
 ):
     with testing.broker() as broker:
         filled(broker.bootstrap, monkeypatch)
+        assert headwater(["forget", "bob", "--yes", "--bootstrap", broker.bootstrap]) == 0
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "headwater", "run", "--once", str(ACCOUNTS / "views.py")),
@@ -88,6 +92,7 @@ def test_account_list_statement_and_fraud_feed_follow_one_history(
         assert rows(
             "SELECT id, sum(money_in), sum(money_out) FROM monthly_statement GROUP BY id ORDER BY id"
         ) == [("alice", 2_500, 1_500), ("bob", 7, 5)]
+        assert rows("SELECT id, owner FROM account_owners") == [("alice", "Alice")]
         assert rows("SELECT id, n, amount, who FROM fraud_feed") == [
             ("alice", 4, 1_500, "stranger")
         ]
