@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,6 +25,15 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(events, name="events")
 
 
+def check_installed() -> None:
+    """The extra that these commands need; `forget` asks too."""
+    missing = [name for name in ("msgspec", "cryptography") if find_spec(name) is None]
+    if missing:
+        raise RequestRefused(
+            f"the package {missing[0]} is not installed", hint="pip install 'headwater[events]'"
+        )
+
+
 @events.command("history")
 def history(
     topic: str = typer.Argument(..., metavar="TOPIC", help="The topic of the events."),
@@ -35,6 +45,7 @@ def history(
 
     Example: headwater events history accounts alice
     """
+    check_installed()
     with admin(bootstrap):
         pass  # says at once that no broker answers
     from headwater.events import plain
@@ -69,6 +80,7 @@ def state(
 
     Example: headwater events state bank:accounts alice --as-of 2026-11-15T15:00
     """
+    check_installed()
     moment = _moment(as_of)
     with admin(bootstrap):
         pass

@@ -24,6 +24,7 @@ from headwater.cli.admin import (
     print_json,
 )
 from headwater.cli.client import client_config, client_settings
+from headwater.cli.events import check_installed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -66,6 +67,7 @@ def forget(
 
     Example: headwater forget customer-17 --excise customer-notes --why "asked for it"
     """
+    check_installed()
     if not yes:
         _confirm(subject)
     with admin(bootstrap) as client:
