@@ -51,8 +51,9 @@ def decoded(records: DataFrame, tables: Sequence[Table]) -> list[pa.Table]:
         F.col("value").cast("string").alias("value"),
     )
     for n, table in enumerate(tables):
-        own = F.when(F.col("topic") == table.topic, _parsed(table))
-        parsed = parsed.withColumn(f"parsed{n}", own)
+        if _may_be_quick(table):
+            own = F.when(F.col("topic") == table.topic, _parsed(table))
+            parsed = parsed.withColumn(f"parsed{n}", own)
     changes = parsed.select(
         "topic", "p", "o", *(_change(table, n).alias(f"t{n}") for n, table in enumerate(tables))
     )
@@ -93,8 +94,6 @@ def _parsed(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StringType, StructField, StructType
 
-    if not _may_be_quick(table):
-        return F.lit(None).cast(_forms(table))
     schema = StructType([*_forms(table).fields, StructField(_BROKEN, StringType())])
     return F.from_json("value", schema, {"columnNameOfCorruptRecord": _BROKEN})
 
@@ -117,16 +116,12 @@ def _change(table: Table, number: int) -> Column:
     """struct<c0, c1, …, gone, emptied, m0, …>, null in records of other topics."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    parsed = F.col(f"parsed{number}")
-    quick = parsed.isNotNull()
+    change = F.when(F.col("value").isNull(), _deleted_by_key(table))
     if _may_be_quick(table):
-        quick = quick & parsed[_BROKEN].isNull()
-    slow = _strictly(table)
-    mine = F.col("topic") == table.topic
-    change = F.when(F.col("value").isNull(), _deleted_by_key(table)).when(
-        quick, _from_forms(table, parsed)
-    )
-    return F.when(mine, change.otherwise(slow))
+        parsed = F.col(f"parsed{number}")
+        fits = parsed.isNotNull() & parsed[_BROKEN].isNull()
+        change = change.when(fits, _from_forms(table, parsed))
+    return F.when(F.col("topic") == table.topic, change.otherwise(_strictly(table)))
 
 
 def _may_be_quick(table: Table) -> bool:
