@@ -146,7 +146,8 @@ class Connection:
 
     def _exactly(self, size: int) -> memoryview:
         # Answers with records come in one size, over and over: fresh memory would cost more than they.
-        view = memoryview(pool.take(size, np.uint8) if size >= _LARGE_BYTES else bytearray(size))
+        large = size >= _LARGE_BYTES
+        view = pool.take(size, np.uint8).data if large else memoryview(bytearray(size))
         filled = 0
         while filled < size:
             try:
