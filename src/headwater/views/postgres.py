@@ -88,7 +88,11 @@ class PostgresTarget(Target):
     def stage(self, batch: int, part: int, rows: Iterator[pa.RecordBatch]) -> Part:
         with self._book.connected() as connection:
             place = self._book.known(connection).place
-            return self._staged.write(connection, place, batch, part, rows)
+            return self._staged.write(connection, place, batch, part, rows, self._make)
+
+    def _make(self, statements: Sequence[str]) -> None:
+        with self._book.connected(autocommit=True) as connection:
+            run_all(connection, statements)
 
     # ---- the driver, at the end of a batch --------------------------------------------------------
 

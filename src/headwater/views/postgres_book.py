@@ -42,11 +42,12 @@ class Book:
         self._view, self._version = shape.view, shape.version
 
     @contextmanager
-    def connected(self) -> Iterator[Connection]:
-        """One transaction."""
+    def connected(self, *, autocommit: bool = False) -> Iterator[Connection]:
+        """One transaction, or each statement one."""
         try:
             with psycopg.connect(
                 self._address,
+                autocommit=autocommit,
                 connect_timeout=CONNECT_S,
                 application_name=f"headwater view {self._view}",
                 client_encoding="UTF8",

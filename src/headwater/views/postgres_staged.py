@@ -52,11 +52,22 @@ class StagedTables:
         self._prefix = f"headwater_stage_{digest}"
 
     def write(
-        self, con: Connection, view: str, batch: int, part: int, rows: Iterator[pa.RecordBatch]
+        self,
+        con: Connection,
+        view: str,
+        batch: int,
+        part: int,
+        rows: Iterator[pa.RecordBatch],
+        make: Callable[[Sequence[str]], None],
     ) -> Part:
-        """Put a part's rows into tables of its own, made like the view's table."""
+        """Put a part's rows into tables of its own, made like the view's table.
+
+        `make` must make them in transactions of their own, which cannot end with the task: an
+        unlogged table whose creation is taken back, and then a crash before the next checkpoint, and
+        PostgreSQL does not start again ("could not create file …: File exists").
+        """
         table = f"{self._prefix}_{batch}_{uuid.uuid4().hex[:12]}"
-        run_all(con, self._tables.stage(view, table))
+        make(self._tables.stage(view, table))
         loading = _Loading(con, self._shape, table, part)
         seen = kept = gone = 0
         for given in rows:
@@ -66,7 +77,7 @@ class StagedTables:
                 seen += some.num_rows
                 there, deleted = self._split(some.append_column("_n", numbers))
                 if deleted.num_rows and not gone:
-                    run_all(con, self._tables.stage_gone(view, table))
+                    make(self._tables.stage_gone(view, table))
                 if deleted.num_rows:
                     names = [*self._shape.key, "_n"]
                     gone += loading.load(gone_of(table), deleted.select(names))
