@@ -65,7 +65,7 @@ class Bench:
 
         from headwater.views.applying import Applying
         from headwater.views.registry import target_for
-        from headwater.views.tables.decoding import Table
+        from headwater.views.tables.decoding import Decoder, Table
         from headwater.views.tables.planning import empty_frames, plan
         from headwater.views.tables.upkeep import Upkeep
         from headwater.views.target import Shape
@@ -80,6 +80,7 @@ class Bench:
         frame = joined(spark, empty_frames(spark, tables))
         self.plan = plan("joined", ("id",), frame, tables)
         self.upkeep = Upkeep(self.plan, folder / "state")
+        self.decode = Decoder(tables)
         shape = Shape("joined", self.plan.result, ("id",))
         self.applying = Applying(target_for(to, shape), str(folder))
         self.batch = 0
@@ -118,10 +119,8 @@ class Bench:
         )
 
     def _on_batch(self, records: DataFrame, _: int) -> None:
-        from headwater.views.tables.decoding import decoded
-
         spark = records.sparkSession
-        self._apply(lambda: decoded(records, self.plan.tables), self.clock, spark)
+        self._apply(lambda: self.decode(records), self.clock, spark)
 
     def follow(self, changes: int, clock: Clock) -> float:
         """Seconds for a batch with so many changed rows, as Spark counts them."""

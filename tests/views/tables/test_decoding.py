@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.views.tables.decoding import Table, decoded
+from headwater.views.tables.decoding import Decoder, Table
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT"
 ANN, BEA = {"id": 1, "name": "Ann", "tags": ["x"]}, {"id": 2, "name": "Bea", "tags": None}
@@ -28,7 +28,7 @@ def changes(
         (topic, as_bytes(key), as_bytes(value), 0, offset)
         for offset, (topic, key, value) in enumerate(records)
     ]
-    found = decoded(spark.createDataFrame(rows, RECORD), tables())
+    found = Decoder(tables())(spark.createDataFrame(rows, RECORD))
     return [sorted(each.to_pylist(), key=lambda row: row["o"]) for each in found]
 
 

@@ -39,39 +39,68 @@ class Table:
         return tuple(self.row.names.index(name) for name in self.key)
 
 
-def decoded(records: DataFrame, tables: Sequence[Table]) -> list[pa.Table]:
-    """The changes of each table in a batch of records, as `netting` takes them."""
-    from pyspark.sql import functions as F  # noqa: N812
+class Decoder:
+    """The changes of a view's tables in its batches of records.
 
-    parsed = records.where(F.col("topic").isin(*{table.topic for table in tables})).select(
-        "topic",
-        F.col("partition").alias("p"),
-        F.col("offset").alias("o"),
-        F.col("key").cast("string").alias("key"),
-        F.col("value").cast("string").alias("value"),
-    )
-    for n, table in enumerate(tables):
-        if _may_be_quick(table):
-            own = F.when(F.col("topic") == table.topic, _parsed(table))
-            parsed = parsed.withColumn(f"parsed{n}", own)
-    changes = parsed.select(
-        "topic", "p", "o", *(_change(table, n).alias(f"t{n}") for n, table in enumerate(tables))
-    )
-    for n, table in enumerate(tables):
-        if table.derived:
-            changes = _with_derived(changes, n, table)
-    names = [_names(table) for table in tables]
-    flat = changes.select(
-        "topic",
-        "p",
-        "o",
-        *(
-            F.col(f"t{n}.{name}").alias(f"t{n}{name}")
-            for n in range(len(tables))
-            for name in names[n]
-        ),
-    ).toArrow()
-    return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
+    Spark's expressions are made once: they are thousands of calls into the JVM, which would cost a
+    small batch more than all the rest.
+    """
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self._tables = tables
+        self._prepared: tuple[list[Column], ...] | None = None
+
+    def __call__(self, records: DataFrame) -> list[pa.Table]:
+        """The changes of each table, as `netting` takes them."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        tables = self._tables
+        topics = {table.topic for table in tables}
+        if self._prepared is None:
+            self._prepared = self._parsing(), self._reading(), self._changing()
+        changes = records.where(F.col("topic").isin(*topics))
+        for columns in self._prepared:
+            changes = changes.select(*columns)
+        for n, table in enumerate(tables):
+            if table.derived:
+                changes = _with_derived(changes, n, table)
+        names = [_names(table) for table in tables]
+        wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
+        flat = changes.selectExpr("topic", "p", "o", *wanted).toArrow()
+        return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
+
+    def _parsing(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        columns = [
+            F.col("topic"),
+            F.col("partition").alias("p"),
+            F.col("offset").alias("o"),
+            F.col("key").cast("string").alias("key"),
+            F.col("value").cast("string").alias("value"),
+        ]
+        for n, table in enumerate(self._tables):
+            if _may_be_quick(table):
+                own = F.when(F.col("topic") == table.topic, _parsed(table))
+                columns.append(own.alias(f"parsed{n}"))
+        return columns
+
+    def _reading(self) -> list[Column]:
+        """What each value says, whatever its form: op, before, after, plain, and the key's columns."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        columns = [F.col(name) for name in ("topic", "p", "o")]
+        columns.append(F.col("value").isNull().alias("empty"))
+        for n, table in enumerate(self._tables):
+            said = _said(table, n)
+            columns += [each.alias(f"{name}{n}") for name, each in said.items()]
+        return columns
+
+    def _changing(self) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
+        return [F.col("topic"), F.col("p"), F.col("o"), *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -95,7 +124,8 @@ def _parsed(table: Table) -> Column:
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = StructType([*_forms(table).fields, StructField(_BROKEN, StringType())])
-    return F.from_json("value", schema, {"columnNameOfCorruptRecord": _BROKEN})
+    text = F.col("value").cast("string")
+    return F.from_json(text, schema, {"columnNameOfCorruptRecord": _BROKEN})
 
 
 def _forms(table: Table) -> StructType:
@@ -112,16 +142,31 @@ def _forms(table: Table) -> StructType:
     return StructType([*either, *wrapped])
 
 
+def _said(table: Table, number: int) -> dict[str, Column]:
+    """The parts of a value, null in records of other topics and in those without a value."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
+    said = _strictly(table)
+    if _may_be_quick(table):
+        parsed = F.col(f"parsed{number}")
+        fits = parsed.isNotNull() & parsed[_BROKEN].isNull()
+        quick = _from_forms(table, parsed)
+        said = {name: F.when(fits, quick[name]).otherwise(said[name]) for name in said}
+    said = {name: F.when(mine, each) for name, each in said.items()}
+    return {**said, "by": F.when(F.col("topic") == table.topic, _key_row(table))}
+
+
 def _change(table: Table, number: int) -> Column:
     """struct<c0, c1, …, gone, emptied, m0, …>, null in records of other topics."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    change = F.when(F.col("value").isNull(), _deleted_by_key(table))
-    if _may_be_quick(table):
-        parsed = F.col(f"parsed{number}")
-        fits = parsed.isNotNull() & parsed[_BROKEN].isNull()
-        change = change.when(fits, _from_forms(table, parsed))
-    return F.when(F.col("topic") == table.topic, change.otherwise(_strictly(table)))
+    op, before, after, plain, by = (
+        F.col(f"{name}{number}") for name in (*_ENVELOPE, "plain", "by")
+    )
+    change = F.when(F.col("empty"), _deleted_by_key(table, by))
+    change = change.otherwise(_from_parts(table, op, before, after, plain, by))
+    return F.when(F.col("topic") == table.topic, change)
 
 
 def _may_be_quick(table: Table) -> bool:
@@ -140,21 +185,19 @@ def _names(table: Table) -> list[str]:
     ]
 
 
-def _from_forms(table: Table, parsed: Column) -> Column:
+def _from_forms(table: Table, parsed: Column) -> dict[str, Column]:
     from pyspark.sql import functions as F  # noqa: N812
 
     payload = parsed["payload"]
     # Debezium's converter says the schema beside; a row may have a column named payload by itself.
     wrapped = payload.isNotNull() & (parsed["schema"].isNotNull() | payload["op"].isNotNull())
-    op, before, after = (
-        F.when(wrapped, payload[name]).otherwise(parsed[name]) for name in _ENVELOPE
-    )
+    said = {name: F.when(wrapped, payload[name]).otherwise(parsed[name]) for name in _ENVELOPE}
     plain = F.when(wrapped, F.struct(*(payload[name].alias(name) for name in table.row.names)))
     plain = plain.otherwise(F.struct(*(parsed[name].alias(name) for name in table.row.names)))
-    return _from_parts(table, op, before, after, plain)
+    return {**said, "plain": plain}
 
 
-def _strictly(table: Table) -> Column:
+def _strictly(table: Table) -> dict[str, Column]:
     """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit fails."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructType
@@ -168,23 +211,24 @@ def _strictly(table: Table) -> Column:
     is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
     key = StructType([table.row[name] for name in table.key])
     strict = {"mode": "FAILFAST"}
-    return _from_parts(
-        table,
-        F.when(is_envelope, op),
-        F.when(is_envelope, F.from_json(before, key, strict)),
-        F.when(is_envelope, F.from_json(after, table.row, strict)),
-        F.when(~F.coalesce(is_envelope, F.lit(False)), F.from_json(inner, table.row, strict)),
-    )
+    plain = F.when(~F.coalesce(is_envelope, F.lit(False)), F.from_json(inner, table.row, strict))
+    return {
+        "op": F.when(is_envelope, op),
+        "before": F.when(is_envelope, F.from_json(before, key, strict)),
+        "after": F.when(is_envelope, F.from_json(after, table.row, strict)),
+        "plain": plain,
+    }
 
 
-def _from_parts(table: Table, op: Column, before: Column, after: Column, plain: Column) -> Column:
+def _from_parts(
+    table: Table, op: Column, before: Column, after: Column, plain: Column, by_key: Column
+) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     emptied = (op == "t") & before.isNull() & after.isNull()
     envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | emptied)
     envelope = F.coalesce(envelope, F.lit(False))
     gone = envelope & (op == "d")
-    by_key = _key_row(table)
     columns = []
     for name in table.row.names:
         value = F.when(envelope, after[name]).otherwise(plain[name])
@@ -210,10 +254,9 @@ def _equal(table: Table, before: Column, after: Column) -> Column:
     return same
 
 
-def _deleted_by_key(table: Table) -> Column:
+def _deleted_by_key(table: Table, by_key: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    by_key = _key_row(table)
     columns = [
         by_key[name] if name in table.key else F.lit(None).cast(table.row[name].dataType)
         for name in table.row.names

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from headwater.views.applying import Applying
-from headwater.views.tables.decoding import decoded
+from headwater.views.tables.decoding import Decoder
 from headwater.views.tables.frames import Function, computing
 from headwater.views.tables.store import Difference
 from headwater.views.tables.upkeep import Plan, Upkeep
@@ -40,6 +40,7 @@ class Following:
 
     def __init__(self, plan: Plan, checkpoint: Path, function: Function, sink: Sink) -> None:
         self.upkeep = Upkeep(plan, checkpoint / FOLDER)
+        self._decode = Decoder(plan.tables)
         self._function = function
         self._sink = sink
 
@@ -54,7 +55,7 @@ class Following:
             return
         upkeep.apply(
             batch,
-            lambda: decoded(records, upkeep.plan.tables),
+            lambda: self._decode(records),
             computing(records.sparkSession, upkeep.plan, self._function, upkeep.folder),
             lambda difference: sink.write(records, batch, difference),
         )
