@@ -17,6 +17,7 @@ import pytest
 from headwater import testing
 from headwater.cli.app import run as headwater
 from headwater.events import Accepted, Aggregate, Running
+from tests.spark.quick import QUICK_ENVIRONMENT
 
 ACCOUNTS = Path(__file__).parents[2] / "examples" / "accounts"
 
@@ -73,7 +74,11 @@ def test_account_list_statement_and_fraud_feed_follow_one_history(
                 *("--checkpoints", str(tmp_path / "checkpoints")),
                 *("--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.ui.enabled=false"),
             ],
-            env={**os.environ, "ACCOUNT_VIEWS": f"sqlite:{tmp_path / 'views.db'}"},
+            env={
+                **os.environ,
+                **QUICK_ENVIRONMENT,
+                "ACCOUNT_VIEWS": f"sqlite:{tmp_path / 'views.db'}",
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,
