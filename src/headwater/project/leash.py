@@ -1,8 +1,9 @@
 """Run a command that ends when its parent does, however that ends: `python -m headwater.project.leash CMD…`.
 
 Started by the supervisor for each part. Were the supervisor killed with -9, parts that went on alone would
-keep the port and the locks, and nobody would restart them. Linux tells a process that its parent has
-died, and keeps that across exec; elsewhere the parts have to be stopped by hand.
+keep the port and the locks, and nobody would restart them. So they are killed as well, which each of them
+survives; an orderly stop could wait for a broker that is gone already. Linux does that by itself, and
+keeps it across exec; elsewhere the parts have to be stopped by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SET_PARENT_DEATH_SIGNAL = 1
 def main(words: list[str]) -> None:
     if sys.platform == "linux":
         parent = os.getppid()
-        ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:  # it died before it could be told
             sys.exit(1)
     os.execv(words[0], words)
