@@ -72,12 +72,15 @@ def table(
     starting: str = "earliest",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """A change stream understood as a table: one row per change, deletes included.
+    """A change stream understood as a table: its rows as they are, with the columns of `schema`.
 
-    Values are Debezium's envelope or plain rows, where a record without a value deletes its key.
-    Columns: those of `schema` (of a deleted row: as it was before, or its key alone), then `_op`
+    Values are Debezium's envelope or plain rows, where a record without a value deletes its key. A
+    view over tables is kept current row by row, deletes included; see docs/views-over-tables.md.
+
+    A function that asks for one of the marks gets the changes one by one instead, as a stream: `_op`
     (`c`, `u`, `d`, `r`), `_deleted`, `_before` (the row as it was, where the record says so), and
-    `_key`, `_topic`, `_partition`, `_offset`, `_timestamp` of the record.
+    `_key`, `_topic`, `_partition`, `_offset`, `_timestamp` of the record. Of a deleted row the
+    columns are as they were before, or its key alone.
     """
     from headwater.pipelines.tables import changes
 

@@ -1,0 +1,48 @@
+"""Rows of a view over tables that have no key: told, not lost, and never half stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.views.applying import Applying, RowRefused
+from headwater.views.position import Position
+from headwater.views.registry import target_for
+from headwater.views.target import Shape
+
+SCHEMA = pa.schema([("city", pa.string()), ("orders", pa.int64())])
+NO_SPARK: Any = None
+
+
+def applying(tmp_path: Path) -> Applying:
+    shape = Shape("by_city", SCHEMA, ("city",))
+    return Applying(target_for(f"sqlite:{tmp_path / 'views.db'}", shape), str(tmp_path))
+
+
+def rows(*given: tuple[str | None, int | None, bool]) -> pa.Table:
+    columns = list(zip(*given, strict=True))
+    names = [*SCHEMA.names, "_deleted"]
+    return pa.table(dict(zip(names, map(list, columns), strict=True))).cast(
+        pa.schema([*SCHEMA, ("_deleted", pa.bool_())])
+    )
+
+
+def stored(view: Applying) -> list[dict[str, Any]]:
+    with view.target.reading() as (_, batches):
+        return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_row_without_a_key_is_refused_with_its_reason(tmp_path: Path) -> None:
+    view = applying(tmp_path)
+    with pytest.raises(RowRefused, match="its key city is null"):
+        view.apply_rows(rows(("Oslo", 2, False), (None, 1, False)), 0, Position(), NO_SPARK)
+    assert stored(view) == []
+
+
+def test_the_end_of_a_row_that_was_never_taken_is_no_news(tmp_path: Path) -> None:
+    view = applying(tmp_path)
+    view.apply_rows(rows(("Oslo", 2, False), (None, None, True)), 0, Position(), NO_SPARK)
+    assert stored(view) == [{"city": "Oslo", "orders": 2}]
