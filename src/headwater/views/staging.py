@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.views.ordering import RECORD, in_order
-from headwater.views.target import DELETED, VALID_FROM, Kind, Part, Refusal, Shape, Target
+from headwater.views.target import VALID_FROM, Kind, Part, Refusal, Shape, Target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,27 +117,6 @@ def with_keys(
             refused += [Refusal(text, reason, part) for text in documents(bad)]
             batch = batch.filter(pc.is_valid(column))
     return batch
-
-
-def with_keys(shape: Shape, rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
-    """The rows that have a key, and the others as refused; what was never taken needs no delete."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    refused: list[Refusal] = []
-    if not any(rows[name].null_count for name in shape.key):
-        return rows, refused
-    kept = []
-    for batch in rows.to_batches():
-        nameless = pc.invert(pc.is_valid(batch.column(shape.key[0])))
-        for name in shape.key[1:]:
-            nameless = pc.or_(nameless, pc.invert(pc.is_valid(batch.column(name))))
-        kept.append(
-            _with_keys(
-                shape, batch.filter(pc.invert(pc.and_(nameless, batch[DELETED]))), 0, refused
-            )
-        )
-    return pa.Table.from_batches(kept, rows.schema), refused
 
 
 def _filled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Rows of a view over tables that have no key: told, not lost, and never half stored."""
+"""A row of a view over tables that has no key is told, and nothing of its batch is stored."""
 
 from __future__ import annotations
 
@@ -40,9 +40,3 @@ def test_a_row_without_a_key_is_refused_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(RowRefused, match="its key city is null"):
         view.apply_rows(rows(("Oslo", 2, False), (None, 1, False)), 0, Position(), NO_SPARK)
     assert stored(view) == []
-
-
-def test_the_end_of_a_row_that_was_never_taken_is_no_news(tmp_path: Path) -> None:
-    view = applying(tmp_path)
-    view.apply_rows(rows(("Oslo", 2, False), (None, None, True)), 0, Position(), NO_SPARK)
-    assert stored(view) == [{"city": "Oslo", "orders": 2}]
