@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from headwater.spark.errors import BadOption, DataLoss, UnknownTopic
 from headwater.spark.source.batch import BatchReader
 from tests.compat.cluster import Cluster
+from tests.compat.waiting import until
 from tests.spark.source.reading import numbers, options, produce, read, schema, values
 
 
@@ -140,6 +141,9 @@ def test_aborted_transactions_are_left_out_under_read_committed(
         else:
             producer.flush(30)
             producer.abort_transaction(30)
+    committed = {"subscribe": topic, "isolation_level": "read_committed"}
+    # Apache Kafka answers before the last marker is in the partition.
+    until(lambda: len(values(cluster.bootstrap, **committed)) == len(wanted), "the last marker")
     for files in ("true", "false"):
         settings = {"subscribe": topic, "files": files}
         assert values(cluster.bootstrap, isolation_level="read_committed", **settings) == wanted
