@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ from headwater.capture.mysql.source import MariaDBSource
 from headwater.capture.source import Finding
 from tests.capture.mysql.server import MariaDB
 
-IDLE_MAX = 40
+STILL_S = 60.0
 
 
 class Setting:
@@ -54,14 +55,16 @@ class Setting:
         """All that is in the binary log now, after the position; what was new."""
         end = str(self.server.execute("SELECT @@gtid_binlog_pos")[0][0])
         source = self.source(config)
-        begin, idle = len(self.records), 0
+        begin, moved = len(self.records), time.monotonic()
         assert self.position is not None
         for batch in source.stream(self.position):
             self._take(batch)
             if batch.position["gtid"] == end and "within" not in batch.position:
                 break
-            idle = 0 if batch.records else idle + 1
-            assert idle < IDLE_MAX, f"it stands still at {batch.position}, and should reach {end}"
+            moved = time.monotonic() if batch.records else moved
+            assert time.monotonic() - moved < STILL_S, (
+                f"it stands still at {batch.position}, and should reach {end}"
+            )
         source.close()
         return self.records[begin:]
 
