@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def contest(
     with contestant.running() as process:
         take("snapshot", follow(process, reader, rows, contestant, known))
         if not only_latency:
-            write = lambda: server.single(name, at, chosen.warm)  # noqa: E731
+            write = partial(server.single, name, at, chosen.warm)
             take("single, running", follow(process, reader, chosen.warm, contestant, known, write))
             at += chosen.warm
         if only_latency:
@@ -125,7 +126,7 @@ def contest(
     with contestant.running() as process:
         take("single, waited", follow(process, reader, chosen.single, contestant, known))
         at += chosen.single
-        write = lambda: server.bulk(name, at, chosen.bulk)  # noqa: E731
+        write = partial(server.bulk, name, at, chosen.bulk)
         take("one transaction", follow(process, reader, chosen.bulk, contestant, known, write))
         take("200 commits/s", _latency(contestant, server, reader, chosen.latency))
     reader.close()

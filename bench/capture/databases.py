@@ -127,15 +127,12 @@ class Maria:
     def inserting(self, database: str) -> Iterator[Callable[[int], None]]:
         connection = self._server.connect(database)
         cursor = connection.cursor()
+
+        def insert(n: int) -> None:
+            cursor.execute("INSERT INTO orders (id, customer, note) VALUES (%s, 'x', '')", [n])
+
         try:
-            yield (
-                lambda n: (
-                    cursor.execute(
-                        "INSERT INTO orders (id, customer, note) VALUES (%s, 'x', '')", [n]
-                    )
-                    and None
-                )
-            )
+            yield insert
         finally:
             connection.close()
 

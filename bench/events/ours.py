@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
@@ -108,8 +109,8 @@ class Ours:
         return Events(count, time.perf_counter() - began)
 
 
-def run_threads(client: object, clients: int) -> float:
-    threads = [threading.Thread(target=client, args=(n,)) for n in range(clients)]  # type: ignore[arg-type]
+def run_threads(client: Callable[[int], None], clients: int) -> float:
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(clients)]
     began = time.perf_counter()
     for each in threads:
         each.start()

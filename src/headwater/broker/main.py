@@ -31,9 +31,7 @@ def run(
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
-    # kio offers test strategies if hypothesis can be imported; a broker has no use for them, and
-    # where the package is installed they would cost a tenth of a second and 10 MB.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    import headwater.record.only_kio  # noqa: F401 (before anything that needs kio)
     from headwater.broker.broker import Broker
 
     # Requests are freed by reference counting; looking for cycles after every few hundred objects

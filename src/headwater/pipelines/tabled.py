@@ -121,8 +121,13 @@ def result_of(view: View, context: Context) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
 
     def table(mention: Mention) -> DataFrame:
-        named = {"starting": mention.starting, "options": mention.options}
-        records = events(context, mention.topic, schema=None, **named)  # type: ignore[arg-type]
+        records = events(
+            context,
+            mention.topic,
+            schema=None,
+            starting=mention.starting,
+            options=mention.options,
+        )
         changes = pinned.latest(decoded(records, mention.row, mention.key), mention.key)
         return changes.select(*(f"`{name}`" for name in mention.row.names))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from headwater.errors import HeadwaterError
 from headwater.project import record
 from headwater.project.file import Project
 from headwater.project.hello import Answer, hello
-from headwater.project.parts import missing_pipelines
 
 DISK_BYTES = 1024**3
 
@@ -34,13 +34,14 @@ class Finding:
 def examine(project: Project) -> Iterator[Finding]:
     """All checks, one after the other."""
     yield Finding("file", True, f"{project.path} is in order")
-    yield from _guarded("log", lambda: _log(project))
-    yield from _guarded("disk", lambda: _disk(project))
-    if project.pipelines:
-        yield from _guarded("java", _java)
-        yield from _guarded("pipelines", lambda: _pipelines(project))
-    for name in project.captures:
-        yield from _captured(project, name)
+    with chdir(project.folder):  # where the parts will run, and from where all paths are meant
+        yield from _guarded("log", lambda: _log(project))
+        yield from _guarded("disk", lambda: _disk(project))
+        if project.pipelines:
+            yield from _guarded("java", _java)
+            yield from _guarded("pipelines", lambda: _pipelines(project))
+        for name in project.captures:
+            yield from _captured(project, name)
 
 
 def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
 def _log(project: Project) -> Finding:
     address = project.address.split(",")[0].strip()
     answer = hello(address, timeout_s=3.0)
-    is_up, _ = record.read(project.folder / record.FOLDER)
+    is_up, _ = record.read(record.FOLDER)
     if project.bootstrap is not None or is_up:
         if answer is Answer.BROKER:
             return Finding("log", True, f"a broker answers at {address}")
@@ -84,7 +85,7 @@ def _cannot_listen(address: str) -> str | None:
 
 
 def _disk(project: Project) -> Finding:
-    place = (project.folder / project.data).absolute()
+    place = Path(project.data).absolute()
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
@@ -101,13 +102,13 @@ def _java() -> Finding:
 
 
 def _pipelines(project: Project) -> Finding:
-    missing = missing_pipelines(project)
+    missing = [path for path in project.pipelines if not Path(path).exists()]
     if missing:
-        names = ", ".join(str(path) for path in missing)
+        names = ", ".join(missing)
         return Finding("pipelines", False, f"there is no {names}", "correct [pipelines] paths")
     from headwater.pipelines.loading import load, read
 
-    views = load(read([project.folder / path for path in project.pipelines]))
+    views = load(read(map(Path, project.pipelines)))
     unknown = sorted(set(project.views) - {view.name for view in views})
     if unknown:
         return Finding(
@@ -124,9 +125,7 @@ def _captured(project: Project, name: str) -> Iterator[Finding]:
     from headwater.capture.source import open_source
 
     try:
-        section = dict(project.captures[name])
-        section["from"] = _from_folder(str(section["from"]), project.folder)
-        source = open_source(from_mapping(name, section, project.address))
+        source = open_source(from_mapping(name, project.captures[name], project.address))
         try:
             found = source.check()
         finally:
@@ -139,11 +138,3 @@ def _captured(project: Project, name: str) -> Iterator[Finding]:
         return
     for each in found:
         yield Finding(f"capture {name}: {each.name}", each.ok, each.sentence, each.mend)
-
-
-def _from_folder(url: str, folder: Path) -> str:
-    """A SQLite file is named from the project's folder, wherever the command is given."""
-    scheme, _, path = url.partition(":")
-    if scheme == "sqlite" and path and not path.startswith("/"):
-        return f"sqlite:{folder / path}"
-    return url

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from headwater.project.file import Project
 
@@ -66,7 +65,3 @@ def _pipelines(project: Project) -> Part:
     for name, view in project.views.items():
         words += ["--to", f"{name}={view['to']}"]
     return Part(PIPELINES, tuple(words), stops=2)
-
-
-def missing_pipelines(project: Project) -> list[Path]:
-    return [project.folder / p for p in project.pipelines if not (project.folder / p).exists()]

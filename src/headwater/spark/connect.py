@@ -11,7 +11,7 @@ so that the tasks of a reused worker do not connect again.
 
 from __future__ import annotations
 
-from headwater.spark import messages  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater.record import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import os
 import random

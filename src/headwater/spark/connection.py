@@ -7,7 +7,7 @@ records. Requests are answered in order, so `send` may run ahead of `receive`.
 
 from __future__ import annotations
 
-from headwater.spark import messages  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater.record import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import socket
 import ssl

@@ -21,7 +21,7 @@ and its id belongs to the source partition:
 
 from __future__ import annotations
 
-from headwater.spark import messages  # noqa: F401, isort: skip  (before anything of kio's)
+from headwater.record import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """kio, without what it would bring along for tests. Imported before anything else that needs kio.
 
 kio offers strategies for its types where hypothesis can be imported, and that takes four times as long as
-kio itself. Spark starts several Python processes for each query, and each pays for it.
+kio itself, and 10 MB. The broker pays for it once, Spark in each of the Python processes that it starts.
 """
 
 from __future__ import annotations
