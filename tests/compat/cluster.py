@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwater.testing.apache_kafka import QUICK_JVM, _free_ports, apache_kafka
+from headwater.project.ports import free_port
+from headwater.testing.apache_kafka import QUICK_JVM, apache_kafka
 
 from .waiting import until
 from .wire import ErrorCode, Wire, connected
@@ -126,7 +127,7 @@ def headwater_process(
 
     A test may kill the process itself; one that dies unasked is a failure.
     """
-    port = port or _free_ports(1)[0]
+    port = port or free_port()
     chosen = [f"--set={name}={value}" for name, value in {**SETTINGS, **settings}.items()]
     command = [sys.executable, "-m", "headwater", "broker", "--data", str(data)]
     log = data.with_suffix(".log")

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from headwater.project.hello import Answer, hello
+from headwater.project.ports import free_port
 
 DEADLINE_S = 60.0
 # Small segments and dense indexes, so that a few seconds of load roll, index and snapshot often.
 SETTINGS = {"log.segment.bytes": 1 << 20, "log.index.interval.bytes": 1_000, "num.partitions": 3}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class BrokerProcess:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from headwater import testing
 from headwater.events import Accepted, Application, Refused, Running
 from headwater.events.errors import BadDefinition, BadTopic, DecideFailed, EventsError, Fenced
 from headwater.events.history import Reader
+from headwater.project.ports import free_port
 from tests.events import bank
 from tests.events.bank import Deposit, Withdraw
 
@@ -142,9 +142,7 @@ def test_events_larger_than_a_batch_are_refused_and_the_rest_goes_on(name: str, 
 
 
 def test_a_broker_that_restarts_loses_nothing_and_repeats_nothing(name: str, tmp_path: Path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    listen = f"127.0.0.1:{free_port()}"
     with testing.broker(tmp_path, listen=listen):
         app = running(name, listen, partitions=1)
         app.send("alice", Deposit(1))

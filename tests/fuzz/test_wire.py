@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.testing.apache_kafka import _free_ports
+from headwater.project.ports import free_port
 from tests.broker.processes import broker_process
 from tests.fuzz.attack import Attack
 from tests.fuzz.trial import known_requests, tracebacks, under_attack
@@ -49,7 +49,7 @@ def test_so_does_one_with_users_and_rules(
     tmp_path: Path, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once by strangers, who may only log in, and once by somebody who is in and may do nothing."""
-    inside, outside = _free_ports(2)
+    inside, outside = free_port(), free_port()
     secured = (
         f"listeners=PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{outside}",
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

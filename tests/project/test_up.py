@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from headwater.project.ports import free_port
 from tests.compat.waiting import until
 
 
@@ -24,9 +25,7 @@ class Up:
     """A project in a folder, and the supervisor that runs it."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "headwater.toml").write_text(

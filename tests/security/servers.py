@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.testing.apache_kafka import QUICK_JVM, _free_ports, apache_kafka
+from headwater.project.ports import free_port
+from headwater.testing.apache_kafka import QUICK_JVM, apache_kafka
 from headwater.testing.certificates import Authority, Issued
 from tests.compat.waiting import until
 from tests.compat.wire import Wire, connected
@@ -123,9 +124,7 @@ def kafka(certificates: Certificates) -> Iterator[Secured]:
 @contextlib.contextmanager
 def headwater(certificates: Certificates, home: Path, **more: str) -> Iterator[Secured]:
     names = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
-    where = {
-        name: f"127.0.0.1:{port}" for name, port in zip(names, _free_ports(len(names)), strict=True)
-    }
+    where = {name: f"127.0.0.1:{free_port()}" for name in names}
     settings = {
         **SETTINGS,
         **certificates.settings(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
+from headwater.project.ports import free_port
 
 START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 30.0
@@ -31,7 +31,7 @@ class BrokerProcess:
 
     def __init__(self, data: Path, *, durability: str = "disk") -> None:
         self.data = data
-        self.bootstrap = f"127.0.0.1:{_free_port()}"
+        self.bootstrap = f"127.0.0.1:{free_port()}"
         self._durability = durability
         self._process: subprocess.Popen[bytes] | None = None
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
@@ -101,10 +101,3 @@ class BrokerProcess:
         lines = self._output.read().decode(errors="replace").strip().splitlines()
         said = f"; its last words: {' / '.join(lines[-3:])}" if lines else ""
         return BrokerDied(sentence + said, hint=f"try: headwater broker --data {self.data}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

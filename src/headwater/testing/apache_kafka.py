@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import random
 import shutil
 import signal
 import socket
@@ -31,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
+from headwater.project.ports import free_port
 from headwater.testing.kafka_jars import (
     KAFKA_VERSION,
     QUICK_JVM,
@@ -130,7 +130,7 @@ def apache_kafka(
     data = Path(log_dir) if log_dir is not None else home / "data"
     try:
         more = dict(listeners or {})
-        ports = _free_ports(2 + len(more))
+        ports = [free_port() for _ in range(2 + len(more))]
         others = dict(zip(more, ports[2:], strict=True))
         properties = home / "server.properties"
         properties.write_text(_properties(ports, data, settings or {}, more))
@@ -193,18 +193,6 @@ def _format(java: str, classpath: str, properties: Path) -> None:
     )
     if done.returncode != 0:
         raise KafkaStartError(f"formatting failed: {(done.stdout + done.stderr)[-2000:]}")
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody has, and that no client gets either before Kafka takes them: the system
-    gives clients those from 32768 on (macOS: from 49152), and with `bind(0)` us, too."""
-    found: set[int] = set()
-    while len(found) < count:
-        port = random.SystemRandom().randrange(10_000, 32_768)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.add(port)
-    return list(found)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any
 
 import pymysql
 import pytest
+
+from headwater.project.ports import free_port
 
 INSTALL = "apt-get update && apt-get install -y mariadb-server"
 START_S = 60.0
@@ -93,9 +94,7 @@ class MariaDB:
         template = _made_once()
         copied = ["cp", "-a", "--reflink=auto", f"{template}/data", f"{self.folder}/data"]
         subprocess.run(copied, check=True, timeout=START_S)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
 

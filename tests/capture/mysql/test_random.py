@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
 from headwater.capture.mysql.requests import ask
 from headwater.capture.writer import read_positions
+from headwater.project.ports import free_port
 from tests.capture.core.reading import Read, fold, read
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.workload import Workload
@@ -46,9 +46,7 @@ class Stage:
     def __init__(self, setting: Setting, folder: Path) -> None:
         self.setting = setting
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.bootstrap = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.bootstrap = f"127.0.0.1:{free_port()}"
         self._broker = contextlib.ExitStack()
         self._capture: subprocess.Popen[bytes] | None = None
         self.start_broker()

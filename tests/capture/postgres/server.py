@@ -22,6 +22,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from headwater.project.ports import free_port
+
 SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "10",
@@ -56,7 +58,7 @@ class PostgresServer:
         self._folder = folder
         self._settings = {**SETTINGS, **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         self._as: dict[str, Any] = _other_user()
         if self._as:
             os.chown(folder, self._as["user"], self._as["group"])
@@ -153,12 +155,6 @@ def _other_user() -> dict[str, Any]:
             found = pwd.getpwnam(name)
             return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
     raise AssertionError("running as root, and there is no other user to run PostgreSQL as")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for_free(port: int) -> None:

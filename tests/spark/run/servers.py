@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,16 +14,11 @@ from pathlib import Path
 import pyspark
 
 from headwater.pipelines.java import java_home
+from headwater.project.ports import free_port
 from tests.spark.quick import QUICK_ENVIRONMENT
 
 HOME = Path(pyspark.__file__).parent
 START_DEADLINE_S = 90.0
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.project.ports import free_port
 from headwater.spark import connect
 from headwater.spark.errors import BadOption, BrokerUnreachable, LoginRefused, SparkError
 from headwater.spark.source.batch import BatchReader
@@ -22,12 +23,6 @@ from tests.security.servers import PLAIN_PASSWORD, PLAIN_USER, Certificates, Sec
 from tests.spark.source.reading import numbers, options, produce, read, schema, step, stream, values
 
 PASSWORD = 'all "the", = signs'
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_broker_that_restarts_in_mid_batch_is_waited_for(tmp_path: Path, topic: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,8 @@ from tempfile import mkdtemp
 
 import pytest
 import redis
+
+from headwater.project.ports import free_port
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 INSTALL = "apt install redis-server"
@@ -45,7 +46,7 @@ class RedisServer:
             self.port = 0  # somebody else took it between asking and starting
 
     def _started(self, deadline: float) -> bool:
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         command = [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
             "--dir", str(self.folder), *self._settings,
@@ -94,9 +95,3 @@ def redis_server(settings: tuple[str, ...] = DURABLE) -> Iterator[RedisServer]:
     finally:
         server.kill()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
