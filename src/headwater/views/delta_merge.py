@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.duckdb_history import CLOSES, OPENS, listed, numbered, quoted, same, steps
+from headwater.views.duckdb_history import CLOSES, OPENS, listed, numbered, same, steps
+from headwater.views.sql_book import quoted
 from headwater.views.target import DELETED, VALIDITY, Shape
 
 BATCH_ROWS = 65_536

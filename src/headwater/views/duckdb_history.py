@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from headwater.views.sql_book import quoted
 from headwater.views.target import DELETED, VALID_FROM, VALIDITY
 
 NUMBER = "_number"
@@ -51,10 +52,6 @@ def steps(table: str, staged: str, names: Sequence[str], key: Sequence[str]) -> 
             greatest(max(_at) OVER (PARTITION BY {listed(key, "c.")} ORDER BY {NUMBER}), l._last) AS _at
         FROM changes c LEFT JOIN lasts l ON {same("c", "l", key)})
     SELECT *, lead(_at) OVER (PARTITION BY {keys} ORDER BY {NUMBER}) AS _next FROM timed"""
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def listed(names: Sequence[str], prefix: str = "") -> str:

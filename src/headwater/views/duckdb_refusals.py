@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from headwater.views.duckdb_history import quoted
 from headwater.views.json_rows import documents
+from headwater.views.sql_book import quoted
 from headwater.views.staged_files import StagedFiles
 from headwater.views.target import DELETED, Kind, Part, Refusal, Shape
 

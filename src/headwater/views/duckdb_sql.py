@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.duckdb_history import CLOSES, OPENS, listed, quoted, same, steps
+from headwater.views.duckdb_history import CLOSES, OPENS, listed, same, steps
+from headwater.views.sql_book import quoted
 from headwater.views.target import DELETED, VALIDITY, Kind, Shape
 
 VIEWS = "headwater_views"

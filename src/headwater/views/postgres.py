@@ -17,24 +17,24 @@ from contextlib import contextmanager
 import pyarrow as pa
 from psycopg import errors
 
-from headwater.views.postgres_book import REFUSED, Book, Connection, columns_of
+from headwater.views.postgres_book import REFUSED, Book, Connection
 from headwater.views.postgres_refused import Search, arrow_rows
 from headwater.views.postgres_staged import (
     Place,
     StagedTables,
     run_all,
 )
-from headwater.views.postgres_tables import Tables, gone_of, listed, quoted
+from headwater.views.postgres_tables import Tables, gone_of, listed
 from headwater.views.postgres_values import as_csv
+from headwater.views.sql_book import quoted
+from headwater.views.sql_target import SqlTarget
 from headwater.views.target import (
     Applied,
-    Fenced,
     Kind,
     Misfit,
     Part,
     RowsRefused,
     Shape,
-    Target,
     Unavailable,
 )
 
@@ -43,8 +43,10 @@ NAME_MAX = 50
 """PostgreSQL cuts names at 63 bytes; versions and indexes have more at their end."""
 
 
-class PostgresTarget(Target):
+class PostgresTarget(SqlTarget):
     kinds = frozenset(Kind)
+    _book: Book
+    _tables: Tables
 
     def __init__(self, address: str, shape: Shape) -> None:
         super().__init__(address, shape)
@@ -59,29 +61,7 @@ class PostgresTarget(Target):
             raise Misfit(
                 f"{self.name!r} is too long for a table of PostgreSQL: use {NAME_MAX} bytes"
             )
-        with self._book.connected() as connection:
-            self._book.create(connection)
-            entry = self._book.find(connection)
-            if entry is not None:
-                self._must_fit(connection, entry.place)
-                return
-            label = f"{self.name}__v{self.shape.version}"
-            first = self._book.current(connection) is None
-            place = self.name if first else label
-            if columns_of(connection, place):
-                self._adopt(connection, place)
-            else:
-                run_all(connection, self._tables.create(place, label))
-            self._book.add(connection, place, current=first)
-
-    def claim(self) -> int:
-        with self._book.connected() as connection:
-            return self._book.claim(connection)
-
-    def applied(self) -> Applied | None:
-        with self._book.connected() as connection:
-            entry = self._book.find(connection)
-            return entry.applied if entry else None
+        super().create()
 
     # ---- tasks ------------------------------------------------------------------------------------
 
@@ -98,11 +78,9 @@ class PostgresTarget(Target):
 
     def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
         with self._refusing(parts), self._book.connected() as connection:
-            entry = self._book.known(connection, lock=True)
-            if entry.epoch > applied.epoch:
-                raise Fenced(f"the view {self.shape.view!r} in PostgreSQL has another writer now")
-            if entry.applied is None or entry.applied.batch < applied.batch:
-                self._apply(connection, entry.place, parts)
+            place = self._is_new(connection, applied)
+            if place is not None:
+                self._apply(connection, place, parts)
                 self._book.note(connection, applied)
             self._staged.clear(connection, applied.batch)
 
@@ -178,56 +156,5 @@ class PostgresTarget(Target):
 
     # ---- versions ---------------------------------------------------------------------------------
 
-    def versions(self) -> dict[int, Applied | None]:
-        with self._book.connected() as connection:
-            return self._book.versions(connection)
-
-    def current(self) -> int | None:
-        with self._book.connected() as connection:
-            return self._book.current(connection)
-
-    def switch(self) -> None:
-        with self._book.connected() as connection:
-            self._book.lock_all(connection)
-            entry, before = self._book.known(connection), self._book.current(connection)
-            if entry.current:
-                return
-            if before is not None:
-                self._book.move(connection, before, self.name, f"{self.name}__v{before}")
-            self._book.move(connection, self.shape.version, entry.place, self.name, current=True)
-
-    def drop(self) -> None:
-        with self._book.connected() as connection:
-            self._book.lock_all(connection)
-            entry = self._book.find(connection)
-            if entry is None:
-                return
-            if entry.current:
-                raise Misfit(
-                    f"version {self.shape.version} of the view {self.shape.view!r} is what readers see",
-                    hint="switch to another version first",
-                )
-            self._staged.clear(connection, 1 << 62)
-            connection.execute(f"DROP TABLE {quoted(entry.place)}".encode())
-            self._book.remove(connection)
-
-    # ---- tables that were there -------------------------------------------------------------------
-
-    def _must_fit(self, connection: Connection, place: str) -> None:
-        found, wanted = columns_of(connection, place), self._tables.visible
-        if set(found) != set(wanted):
-            raise Misfit(
-                f"the table {place} in PostgreSQL has the columns {', '.join(found) or 'none'}, and "
-                f"the view {self.shape.view!r} has {', '.join(wanted)}: build a new version of it with "
-                f"headwater rebuild {self.shape.view}"
-            )
-
-    def _adopt(self, connection: Connection, place: str) -> None:
-        """A table that somebody made for the view, perhaps with more rules, may be used if empty."""
-        self._must_fit(connection, place)
-        found = connection.execute(f"SELECT 1 FROM {quoted(place)} LIMIT 1".encode()).fetchone()
-        if found:
-            raise Misfit(
-                f"the table {place} in PostgreSQL has rows that are not of the view "
-                f"{self.shape.view!r}: empty it, or name another one with options={{'table': …}}"
-            )
+    def _drop_staged(self, connection: Connection) -> None:
+        self._staged.clear(connection, 1 << 62)

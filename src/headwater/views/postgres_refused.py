@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from headwater.views.json_rows import documents
-from headwater.views.postgres_book import Book, Connection, columns_of
+from headwater.views.postgres_book import Book, Connection
 from headwater.views.postgres_staged import Place, halving, run_all
-from headwater.views.postgres_tables import Tables, gone_of, listed, quoted
+from headwater.views.postgres_tables import Tables, gone_of, listed
 from headwater.views.postgres_values import from_postgres
+from headwater.views.sql_book import quoted
 from headwater.views.target import Part, Refusal, Shape
 
 
@@ -72,7 +73,9 @@ class Search:
 
     def _set_apart(self, connection: Connection, bad: _Bad) -> Refusal:
         """A negative number keeps a row out of every range, and in the count."""
-        names = [n for n in self._tables.columns if n in columns_of(connection, bad.table)]
+        names = [
+            n for n in self._tables.columns if n in self._book.columns_of(connection, bad.table)
+        ]
         found = connection.execute(
             f"UPDATE {quoted(bad.table)} SET _n = -1 - _n WHERE _n = {bad.number} "
             f"RETURNING {listed(names)}".encode()

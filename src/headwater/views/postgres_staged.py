@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from headwater.views.json_rows import documents
 from headwater.views.postgres_book import REFUSED, Connection
-from headwater.views.postgres_tables import Tables, gone_of, listed, quoted
+from headwater.views.postgres_tables import Tables, gone_of, listed
 from headwater.views.postgres_values import as_csv
+from headwater.views.sql_book import quoted
 from headwater.views.target import DELETED, Kind, Part, Refusal, Shape
 
 ROWS_AT_ONCE = 50_000

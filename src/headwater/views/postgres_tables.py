@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwater.views.postgres_values import column_type
+from headwater.views.sql_book import quoted
 from headwater.views.target import DELETED, VALID_FROM, VALIDITY, Kind, Shape
 
 BOOK = """CREATE TABLE IF NOT EXISTS headwater_views (
     view text NOT NULL, version integer NOT NULL, place text NOT NULL, epoch bigint NOT NULL,
     batch bigint, position text, current boolean NOT NULL, PRIMARY KEY (view, version))"""
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def listed(names: Iterable[str], of: str = "") -> str:

@@ -16,21 +16,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.views.sqlite_book import Book, columns_of
-from headwater.views.sqlite_tables import Tables, quoted
+from headwater.views.sql_book import quoted
+from headwater.views.sql_target import SqlTarget
+from headwater.views.sqlite_book import Book
+from headwater.views.sqlite_tables import Tables
 from headwater.views.sqlite_values import from_sqlite, not_numbers, to_sqlite
 from headwater.views.target import (
     DELETED,
     VALID_FROM,
     Applied,
-    Fenced,
     Kind,
-    Misfit,
     Part,
     Refusal,
     RowsRefused,
     Shape,
-    Target,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +41,10 @@ NUMBER = "_number"
 _REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, OverflowError)
 
 
-class SqliteTarget(Target):
+class SqliteTarget(SqlTarget):
     kinds = frozenset(Kind)
+    _book: Book
+    _tables: Tables
 
     def __init__(self, address: str, shape: Shape) -> None:
         from headwater.views.staged_files import StagedFiles
@@ -58,30 +59,7 @@ class SqliteTarget(Target):
 
     def create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self._book.writing() as connection:
-            self._book.create(connection)
-            entry = self._book.find(connection)
-            if entry is not None:
-                self._must_fit(connection, entry.place)
-                return
-            label = f"{self.name}__v{self.shape.version}"
-            first = self._book.current(connection) is None
-            place = self.name if first else label
-            if columns_of(connection, place):
-                self._adopt(connection, place)
-            else:
-                for statement in self._tables.create(place, label):
-                    connection.execute(statement)
-            self._book.add(connection, place, current=first)
-
-    def claim(self) -> int:
-        with self._book.writing() as connection:
-            return self._book.claim(connection)
-
-    def applied(self) -> Applied | None:
-        with self._book.connected() as connection:
-            entry = self._book.find(connection)
-            return entry.applied if entry else None
+        super().create()
 
     # ---- tasks ------------------------------------------------------------------------------------
 
@@ -97,13 +75,9 @@ class SqliteTarget(Target):
 
     def commit(self, applied: Applied, parts: Sequence[Part]) -> None:
         with self._taking_out(parts), self._book.writing() as connection:
-            entry = self._book.known(connection)
-            if entry.epoch > applied.epoch:
-                raise Fenced(
-                    f"the view {self.shape.view!r} in {self.address} has another writer now"
-                )
-            if entry.applied is None or entry.applied.batch < applied.batch:
-                self._apply_all(connection, entry.place, parts)
+            place = self._is_new(connection, applied)
+            if place is not None:
+                self._apply_all(connection, place, parts)
                 self._book.note(connection, applied)
         self._staged.clear(applied.batch)
 
@@ -217,55 +191,9 @@ class SqliteTarget(Target):
 
     # ---- versions ---------------------------------------------------------------------------------
 
-    def versions(self) -> dict[int, Applied | None]:
-        with self._book.connected() as connection:
-            return self._book.versions(connection)
-
-    def current(self) -> int | None:
-        with self._book.connected() as connection:
-            return self._book.current(connection)
-
-    def switch(self) -> None:
-        with self._book.writing() as connection:
-            entry, before = self._book.known(connection), self._book.current(connection)
-            if entry.current:
-                return
-            if before is not None:
-                self._book.move(connection, before, self.name, f"{self.name}__v{before}")
-            self._book.move(connection, self.shape.version, entry.place, self.name, current=True)
-
     def drop(self) -> None:
-        with self._book.writing() as connection:
-            entry = self._book.find(connection)
-            if entry is not None and entry.current:
-                raise Misfit(
-                    f"version {self.shape.version} of the view {self.shape.view!r} is what readers see",
-                    hint="switch to another version first",
-                )
-            if entry is not None:
-                connection.execute(f"DROP TABLE {quoted(entry.place)}")
-                self._book.remove(connection)
+        super().drop()
         self._staged.drop()
-
-    # ---- tables that were there -------------------------------------------------------------------
-
-    def _must_fit(self, connection: sqlite3.Connection, place: str) -> None:
-        found, wanted = columns_of(connection, place), self._tables.visible
-        if set(found) != set(wanted):
-            raise Misfit(
-                f"the table {place} in {self.address} has the columns {', '.join(found) or 'none'}, and "
-                f"the view {self.shape.view!r} has {', '.join(wanted)}: build a new version of it with "
-                f"headwater rebuild {self.shape.view}"
-            )
-
-    def _adopt(self, connection: sqlite3.Connection, place: str) -> None:
-        """A table that somebody made for the view, perhaps with more rules, may be used if empty."""
-        self._must_fit(connection, place)
-        if connection.execute(f"SELECT 1 FROM {quoted(place)} LIMIT 1").fetchone():
-            raise Misfit(
-                f"the table {place} in {self.address} has rows that are not of the view "
-                f"{self.shape.view!r}: empty it, or name another one with options={{'table': …}}"
-            )
 
 
 def _values(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ as several statements take the same row.
 
 from __future__ import annotations
 
+from headwater.views.sql_book import quoted
 from headwater.views.sqlite_values import column_type
 from headwater.views.target import VALIDITY, Kind, Shape
 
@@ -13,10 +14,6 @@ BOOK = """CREATE TABLE IF NOT EXISTS headwater_views (
     view TEXT NOT NULL, version INTEGER NOT NULL, place TEXT NOT NULL, epoch INTEGER NOT NULL,
     batch INTEGER, position TEXT, current INTEGER NOT NULL,
     PRIMARY KEY (view, version)) STRICT"""
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 class Tables:
