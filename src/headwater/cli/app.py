@@ -22,6 +22,7 @@ COMMANDS = (
     "broker",
     "capture",
     "run",
+    "console",
     "views",
     "wait",
     "rebuild",

@@ -40,6 +40,8 @@ def status(file: Path = file_option(), as_json: bool = json_option()) -> int:
         line = f"{entry.name.ljust(width)}  {entry.state:<8} for {_for(entry.since):<8}"
         if entry.restarts:
             line += f" started again {entry.restarts} times; last: {entry.reason}"
+        if entry.page:
+            line += f" {entry.page}"
         print(line.rstrip())
     return 0 if good else NOT_UP
 

@@ -8,7 +8,10 @@ its line and what mends it; a file with a mistake starts nothing.
     listen = "127.0.0.1:9092"       remote = "sc://…"           tables = ["orders"]
     bootstrap = "kafka:9092"        checkpoints = "data/…"      [views.NAME]
     [log.settings]                  [spark.conf]                to = "search:data/orders"
-    [pipelines]   paths = ["pipelines"]
+    [pipelines]                     [console]
+    paths = ["pipelines"]           listen = "127.0.0.1:8765"
+                                    read_only = false
+                                    token = "${HEADWATER_CONSOLE_TOKEN}"
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 from headwater.errors import HeadwaterError
 
 FILE = "headwater.toml"
+_REFERENCE = re.compile(r"\$\{\w+\}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):\d{1,5}")
 
 
@@ -48,6 +52,8 @@ class Project:
     pipelines: tuple[str, ...] = ()
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    console: Mapping[str, Any] | None = None
+    """`listen`, `read_only`, `token`, as far as they are given; None: no console is wanted."""
 
     @property
     def folder(self) -> Path:
@@ -102,6 +108,15 @@ def _are_settings(value: object) -> str | None:
     return None if good else "is no table of names and values"
 
 
+def _is_choice(value: object) -> str | None:
+    return None if isinstance(value, bool) else "is neither true nor false"
+
+
+def _is_reference(value: object) -> str | None:
+    good = isinstance(value, str) and _REFERENCE.fullmatch(value)
+    return None if good else 'is no "${NAME}": secrets come from the environment'
+
+
 _Check = Callable[[object], str | None]
 _SECTIONS: dict[str, dict[str, _Check]] = {
     "log": {
@@ -117,6 +132,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "conf": _are_settings,
     },
     "pipelines": {"paths": _are_texts},
+    "console": {"listen": _is_address, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
 
@@ -157,6 +173,7 @@ class _Reader:
             pipelines=tuple(found["pipelines"].get("paths", self._default_pipelines())),
             captures=captures,
             views=views,
+            console=found["console"] if "console" in document else None,
         )
 
     def _default_pipelines(self) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import socket
 import struct
+from http.client import HTTPConnection, HTTPException
 
 # ApiVersions version 0: size, api key 18, version 0, correlation id 1, no client id. Every broker
 # takes it as the first request of a connection, whatever versions it speaks.
@@ -37,6 +38,19 @@ def hello(address: str, timeout_s: float) -> Answer:
         except OSError:
             return Answer.SILENCE
     return Answer.BROKER if head[4:] == _CORRELATION else Answer.SILENCE
+
+
+def page_answers(address: str, timeout_s: float) -> bool:
+    """Whether the console is at HOST:PORT, and well."""
+    host, _, port = address.strip().rpartition(":")
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _read(connection: socket.socket, count: int) -> bytes:

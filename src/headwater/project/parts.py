@@ -7,11 +7,14 @@ person could start by hand, so that what `headwater up` runs can also be run alo
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headwater.project.file import Project
 
-BROKER, PIPELINES = "broker", "pipelines"
+BROKER, PIPELINES, CONSOLE = "broker", "pipelines", "console"
+CONSOLE_LISTEN = "127.0.0.1:8765"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,13 @@ class Part:
     """Smaller numbers are stopped first: what writes to the log before what reads it, the log last."""
     answers_at: str | None = None
     """An address where a broker answers once the part is ready; None: ready when it runs."""
+    page_at: str | None = None
+    """An address where a web page answers once the part is ready. Such a part waits for nobody."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody has to answer before it counts as running."""
+        return self.answers_at is not None or self.page_at is not None
 
     @property
     def command(self) -> list[str]:
@@ -41,6 +51,8 @@ def parts_of(project: Project) -> list[Part]:
     parts += [_capture(project, name) for name in project.captures]
     if project.pipelines:
         parts.append(_pipelines(project))
+    if project.console is not None:
+        parts.append(_console(project, project.console))
     return parts
 
 
@@ -65,3 +77,9 @@ def _pipelines(project: Project) -> Part:
     for name, view in project.views.items():
         words += ["--to", f"{name}={view['to']}"]
     return Part(PIPELINES, tuple(words), stops=2)
+
+
+def _console(project: Project, console: Mapping[str, Any]) -> Part:
+    # Its settings, the token among them, it reads from the file itself: words are seen by everybody.
+    words = ("console", "--project", project.path.name)
+    return Part(CONSOLE, words, stops=0, page_at=console.get("listen", CONSOLE_LISTEN))

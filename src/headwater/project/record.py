@@ -30,6 +30,8 @@ class Entry:
     reason: str | None = None
     """Why it ended last, in its own words."""
     log: str = ""
+    page: str | None = None
+    """The address of its web page, where it has one."""
 
 
 def write(folder: Path, entries: Sequence[Entry], address: str) -> None:

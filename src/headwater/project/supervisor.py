@@ -21,7 +21,7 @@ from typing import IO
 
 from headwater.errors import HeadwaterError
 from headwater.project import record
-from headwater.project.hello import Answer, hello
+from headwater.project.hello import Answer, hello, page_answers
 from headwater.project.parts import Part
 
 LOOK_EVERY_S = 0.1
@@ -42,7 +42,9 @@ class Keeper:
 
     def __init__(self, part: Part, folder: Path, work: Path) -> None:
         self.part = part
-        self.entry = record.Entry(part.name, log=str(folder / part.log_name), since=time.time())
+        page = f"http://{part.page_at}/" if part.page_at else None
+        log = str(folder / part.log_name)
+        self.entry = record.Entry(part.name, log=log, since=time.time(), page=page)
         self._path = folder / part.log_name
         self._work = work
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +73,7 @@ class Keeper:
             return self._ended(code)
         if self.entry.state == "starting" and self._answers():
             self._enter("running")
-            return "running"
+            return f"running at {self.entry.page}" if self.entry.page else "running"
         return None
 
     def lines(self) -> list[str]:
@@ -122,10 +124,12 @@ class Keeper:
             )
         self._begun = time.monotonic()
         self.entry.pid = self._process.pid
-        self._enter("starting" if self.part.answers_at else "running")
-        return "starting" if self.part.answers_at else "running"
+        self._enter("starting" if self.part.is_asked else "running")
+        return self.entry.state
 
     def _answers(self) -> bool:
+        if self.part.page_at is not None:
+            return page_answers(self.part.page_at, timeout_s=0.5)
         assert self.part.answers_at is not None
         return hello(self.part.answers_at, timeout_s=0.5) is Answer.BROKER
 
@@ -200,6 +204,8 @@ class Supervisor:
             self._write()
 
     def _log_is_ready(self, keeper: Keeper) -> bool:
+        if keeper.part.page_at is not None:
+            return True  # the page says itself that the log is away
         logs = [k for k in self._keepers if k.part.answers_at is not None]
         return keeper in logs or all(each.ready for each in logs)
 

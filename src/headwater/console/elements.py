@@ -1,0 +1,158 @@
+"""The few things that every page is made of: heading, figure, notice, button, state, table.
+
+Called by pages, inside the frame. Each gives NiceGUI the classes of static/console.css, so that pages do not
+speak of colours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from nicegui import ui
+
+from headwater.console.context import Visit
+from headwater.console.sentences import sentence_of
+
+Tone = Literal["good", "warn", "bad", "calm"]
+
+
+def heading(title: str, sentence: str = "") -> None:
+    """The one h1 of a page, and what the page is for."""
+    with ui.element("header").classes("hw-heading"):
+        ui.html(title, sanitize=_escaped, tag="h1")
+        if sentence:
+            ui.label(sentence).classes("hw-soft")
+    ui.page_title(f"{title} · headwater")
+
+
+def section(title: str) -> None:
+    """A heading of the second rank."""
+    ui.html(title, sanitize=_escaped, tag="h2")
+
+
+@contextmanager
+def card(label: str | None = None) -> Iterator[ui.element]:
+    """A surface that holds what belongs together."""
+    with ui.element("section").classes("hw-card") as made:
+        if label:
+            made.props["aria-label"] = label
+            ui.label(label).classes("hw-card-label")
+        yield made
+
+
+def figure(label: str, value: str, tone: Tone = "calm", hint: str = "") -> ui.label:
+    """A number with its name; returns the number's label, whose text may be changed later."""
+    with ui.element("div").classes(f"hw-figure hw-{tone}"):
+        ui.label(label).classes("hw-figure-name")
+        shown = ui.label(value).classes("hw-figure-value")
+        if hint:
+            ui.label(hint).classes("hw-soft hw-small")
+    return shown
+
+
+def state(word: str, tone: Tone) -> ui.element:
+    """A state as a word with a dot: never by colour alone."""
+    with ui.element("span").classes(f"hw-state hw-{tone}") as made:
+        ui.element("span").classes("hw-dot").props('aria-hidden="true"')
+        ui.label(word)
+    return made
+
+
+def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> None:
+    """Where something would be and is not: why, and what to do."""
+    with ui.element("div").classes("hw-absent"):
+        ui.icon(icon).props('aria-hidden="true"')
+        ui.label(sentence).classes("hw-absent-sentence")
+        if remedy:
+            ui.label(remedy).classes("hw-soft")
+
+
+def trouble(error: BaseException) -> None:
+    """An error in the page, as a sentence."""
+    sentence, remedy = sentence_of(error)
+    with ui.element("div").classes("hw-trouble").props('role="alert"'):
+        ui.icon("error_outline").props('aria-hidden="true"')
+        with ui.element("div"):
+            ui.label(sentence).classes("hw-trouble-sentence")
+            if remedy:
+                ui.label(remedy).classes("hw-soft")
+
+
+def notify(sentence: str, tone: Tone = "good") -> None:
+    """A notice that goes by itself."""
+    kinds: dict[Tone, Literal["positive", "warning", "negative", "info"]] = {
+        "good": "positive",
+        "warn": "warning",
+        "bad": "negative",
+        "calm": "info",
+    }
+    ui.notify(sentence, type=kinds[tone], position="bottom", multi_line=True)
+
+
+def action(
+    visit: Visit,
+    text: str,
+    do: Callable[[], object | Awaitable[object]],
+    *,
+    icon: str | None = None,
+    props: str = "outline",
+) -> ui.button:
+    """A button that changes something: refused by the server in a read-only console."""
+
+    async def pressed() -> None:
+        try:
+            visit.context.must_write()
+            outcome = do()
+            if isinstance(outcome, Awaitable):
+                await outcome
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            sentence, remedy = sentence_of(error)
+            notify(f"{sentence} {remedy or ''}".strip(), "bad")
+
+    made = ui.button(text, on_click=pressed, icon=icon).props(f"no-caps {props}")
+    if visit.context.read_only:
+        made.disable()
+        made.tooltip("This console is read-only")
+    return made
+
+
+async def confirmed(question: str, yes: str = "Do it") -> bool:
+    """Ask before something that cannot be taken back."""
+    with ui.dialog() as dialog, ui.card().classes("hw-dialog"):
+        ui.label(question)
+        with ui.row().classes("justify-end full-width"):
+            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props(
+                "flat no-caps autofocus"
+            )
+            ui.button(yes, on_click=lambda: dialog.submit(True)).props(
+                "unelevated no-caps color=negative"
+            )
+    try:
+        return bool(await dialog)
+    finally:
+        dialog.delete()
+
+
+def table(columns: list[dict[str, Any]], rows: list[dict[str, Any]], **options: Any) -> ui.aggrid:
+    """A grid with sorting and filtering, whose height follows its rows."""
+    return ui.aggrid(
+        {
+            "columnDefs": columns,
+            "rowData": rows,
+            "domLayout": "autoHeight",
+            "defaultColDef": {"resizable": True, "sortable": True, "flex": 1, "minWidth": 90},
+            "suppressCellFocus": False,
+            "ensureDomOrder": True,
+            **options,
+        },
+        theme="quartz",
+    ).classes("hw-table")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
