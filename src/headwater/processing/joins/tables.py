@@ -1,0 +1,276 @@
+"""A stream joined with a table that follows its own change stream: `enrich` and `as_of`.
+
+    events  ─┐ one text per row                              ┌─▶ event + row of the table
+             ├─▶ union ─▶ groups of keys ─▶ versions.Group ──┤
+    changes ─┘ key, times, deleted?         (Spark's state)  └─▶ event + nulls, or nothing
+
+A key's rows and the events that ask for it meet in one task; nothing is looked up elsewhere. Keys share
+groups, since Spark's state costs Python a fraction of a millisecond for each group that a batch touches,
+whatever it holds. A group's state is read and written as a whole: more groups for larger tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headwater.processing.durations import Duration, interval, micros
+from headwater.processing.joins.errors import BadJoin
+from headwater.processing.joins.reading import Changes
+from headwater.processing.joins.versions import EVER, NEVER, Change, Event, Group, Joined
+from headwater.processing.packing import key_text, packed, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+    from pyspark.sql.types import StructType
+
+HOW = ("left", "inner")
+GROUPS = 512
+FORGET = "7 days"
+KEEP = "1 hour"
+_OUT = "_event STRING, _row STRING"
+_STATE = "kept BINARY"
+
+
+def as_of(
+    events: DataFrame,
+    table: Changes,
+    *,
+    at: str,
+    lateness: Duration,
+    on: str | Sequence[str] | None = None,
+    valid_from: str = "_timestamp",
+    how: str = "left",
+    forget: Duration = FORGET,
+    groups: int = GROUPS,
+) -> DataFrame:
+    """Each event with the row of the table that was valid at its time `at`.
+
+    `on`: the event's columns that name the row, in the order of the table's key; its names unless given.
+    `valid_from`: the table's column that says since when a row is so (null: since ever); a deletion is
+    valid from its record's time. `how`: `left` keeps events without a row, with nulls; `inner` drops them.
+
+    An event is decided when the newest event is `lateness` past it. It sees what was recorded by then, that
+    is, until `lateness` after its own time: a change told later is for later events only. So a replay gives
+    the same rows, whenever it runs. Deletions are remembered for `forget`, in case a change to before it
+    still comes. `groups` belongs to the state: about one for each thousand rows of the table.
+    """
+    wait = micros(lateness)
+    rule = _Rule(wait, NEVER, micros(forget), how == "inner")
+    return _joined(_Sides(events, table, at, valid_from, _names(on, table)), how, rule, groups)
+
+
+def enrich(
+    events: DataFrame,
+    table: Changes,
+    *,
+    on: str | Sequence[str] | None = None,
+    how: str = "left",
+    lateness: Duration | None = None,
+    keep: Duration = KEEP,
+    groups: int = GROUPS,
+) -> DataFrame:
+    """Each event with the table's row as the log had it at the event's own record time.
+
+    An event sees every change whose record's timestamp is not after its own. It is joined in the batch
+    that reads it, for which the table has been read to its end. A change that a producer sent before, but
+    the log got after that, is missed; with a `lateness`, events wait that long for such ones.
+
+    Without it, versions are kept for `keep` behind the newest event: an event that is older than that sees
+    the oldest version there is. For `on`, `how` and `groups` see `as_of`.
+    """
+    wait = None if lateness is None else micros(lateness)
+    rule = _Rule(wait, micros(keep), micros(keep), how == "inner")
+    return _joined(
+        _Sides(events, table, "_timestamp", "_timestamp", _names(on, table)), how, rule, groups
+    )
+
+
+@dataclass(frozen=True)
+class _Sides:
+    events: DataFrame
+    table: Changes
+    at: str
+    valid_from: str
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What the function on the workers needs to know."""
+
+    wait: int | None
+    """None: decided at once."""
+    keep: int
+    forget: int
+    inner: bool
+
+    def __call__(
+        self, _: Any, frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """One group of keys in one micro-batch."""
+        known = state.getOption
+        group = Group() if known is None else Group.from_bytes(bytes(known[0]))
+        if not state.hasTimedOut:
+            self._take(group, frames)
+        if self.wait is None:
+            until, settled = NEVER, group.newest - self.keep
+        else:
+            until = settled = state.getCurrentWatermarkMs() * 1000
+        joined = group.decide(until)
+        group.settle(settled, self.forget)
+        if group.versions or group.waiting:
+            state.update((group.to_bytes(),))
+        elif state.exists:
+            state.remove()
+        if (time := group.next_time) is not None:
+            # Called when the watermark, in whole milliseconds, is past this.
+            state.setTimeoutTimestamp(max(1, -(-time // 1000) - 1))
+        yield self._frame(joined)
+
+    def at_once(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """One group of keys in a query that is no stream: everything is there."""
+        group = Group()
+        self._take(group, iter([frame]))
+        return self._frame(group.decide(NEVER))
+
+    def _take(self, group: Group, frames: Iterator[pd.DataFrame]) -> None:
+        for frame in frames:
+            told = frame["_change"].to_numpy(dtype=bool)
+            group.take(_changes(frame[told]), _events(frame[~told]), self.wait or 0)
+
+    def _frame(self, joined: list[Joined]) -> pd.DataFrame:
+        import pandas as pd
+
+        if self.inner:
+            joined = [each for each in joined if each[1] is not None]
+        return pd.DataFrame(joined, columns=["_event", "_row"], dtype=object)
+
+
+def _changes(frame: pd.DataFrame) -> Iterator[Change]:
+    names = ("_key", "_time", "_recorded", "_partition", "_offset")
+    columns = [frame[name].tolist() for name in names]
+    rows = [
+        None if gone else row
+        for gone, row in zip(frame["_gone"].tolist(), frame["_text"].tolist(), strict=True)
+    ]
+    return (Change(*each) for each in zip(*columns, rows, strict=True))
+
+
+def _events(frame: pd.DataFrame) -> Iterator[Event]:
+    columns = [frame[name].tolist() for name in ("_time", "_key", "_text")]
+    return (Event(*each) for each in zip(*columns, strict=True))
+
+
+# ---- the query ----------------------------------------------------------------------------------------
+
+
+def _joined(sides: _Sides, how: str, rule: _Rule, groups: int) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    _check(sides, how)
+    added = [name for name in sides.table.columns if name not in sides.table.key]
+    both = _told(sides, rule).unionByName(_changed(sides, added))
+    key = F.coalesce(F.xxhash64("_key"), F.lit(0))
+    grouped = both.withColumn("_group", F.pmod(key, F.lit(groups)).cast("int")).groupBy("_group")
+    if both.isStreaming:
+        timeout = "NoTimeout" if rule.wait is None else "EventTimeTimeout"
+        found = grouped.applyInPandasWithState(rule, _OUT, _STATE, "append", timeout)
+    else:
+        found = grouped.applyInPandas(rule.at_once, _OUT)
+    typed = found.select(
+        unpacked("_event", sides.events.schema).alias("_event"),
+        unpacked("_row", _struct(sides.table.frame, added)).alias("_row"),
+    )
+    return typed.select("_event.*", *(F.col("_row")[name].alias(name) for name in added))
+
+
+def _told(sides: _Sides, rule: _Rule) -> DataFrame:
+    """The events; the column that has the watermark must come from them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    events = sides.events.withColumn("_mark", F.col(f"`{sides.at}`").cast("timestamp"))
+    if rule.wait is not None and events.isStreaming:
+        events = events.withWatermark("_mark", interval(f"{rule.wait} microseconds"))
+    time = F.coalesce(F.unix_micros("_mark"), F.lit(EVER))
+    return events.select(
+        "_mark",
+        F.lit(False).alias("_change"),
+        key_text(sides.on).alias("_key"),
+        time.alias("_time"),
+        *(F.lit(0).cast("long").alias(name) for name in ("_recorded", "_partition", "_offset")),
+        F.lit(False).alias("_gone"),
+        packed(sides.events.columns).alias("_text"),
+    )
+
+
+def _changed(sides: _Sides, added: Sequence[str]) -> DataFrame:
+    """The changes. They have no watermark: none of them is dropped for being late."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    recorded = F.unix_micros("_timestamp")
+    valid = F.coalesce(F.unix_micros(F.col(f"`{sides.valid_from}`").cast("timestamp")), F.lit(EVER))
+    rows = sides.table.frame.select(
+        F.lit(None).cast("timestamp").alias("_mark"),
+        F.lit(True).alias("_change"),
+        key_text(sides.table.key).alias("_key"),
+        F.when(F.col("_deleted"), recorded).otherwise(valid).alias("_time"),
+        recorded.alias("_recorded"),
+        F.col("_partition").cast("long").alias("_partition"),
+        F.col("_offset").cast("long").alias("_offset"),
+        F.col("_deleted").alias("_gone"),
+        packed(added).alias("_text"),
+    )
+    return rows.where("_key IS NOT NULL")  # equal to no event's
+
+
+def _check(sides: _Sides, how: str) -> None:
+    events, table = sides.events, sides.table
+    if how not in HOW:
+        raise BadJoin(f"a join with a table cannot be {how!r}", hint=f"it is {' or '.join(HOW)}")
+    if len(sides.on) != len(table.key):
+        raise BadJoin(
+            f"the table's key is {', '.join(table.key)}, and the events name it by "
+            f"{', '.join(sides.on)}",
+            hint="give on= one column of the events for each column of the key",
+        )
+    missing = [name for name in (*sides.on, sides.at) if name not in events.columns]
+    if missing:
+        raise BadJoin(
+            f"the events have no column {missing[0]}",
+            hint=f"their columns are {', '.join(events.columns)}",
+        )
+    if sides.valid_from not in (*table.columns, "_timestamp"):
+        raise BadJoin(
+            f"the table has no column {sides.valid_from}",
+            hint=f"its columns are {', '.join(table.columns)}",
+        )
+    for mine, theirs in zip(sides.on, table.key, strict=True):
+        kinds = events.schema[mine].dataType, table.frame.schema[theirs].dataType
+        if kinds[0] != kinds[1]:
+            raise BadJoin(
+                f"{mine} of the events is {kinds[0].simpleString()}, and {theirs} of the table "
+                f"{kinds[1].simpleString()}",
+                hint="cast one of them",
+            )
+    twice = [n for n in table.columns if n in events.columns and n not in table.key]
+    if twice:
+        raise BadJoin(
+            f"the events and the table both have a column {twice[0]}",
+            hint="rename it on one side, as in .withColumnRenamed(…)",
+        )
+
+
+def _names(on: str | Sequence[str] | None, table: Changes) -> tuple[str, ...]:
+    if on is None:
+        return table.key
+    return (on,) if isinstance(on, str) else tuple(on)
+
+
+def _struct(frame: DataFrame, names: Sequence[str]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([frame.schema[name] for name in names])

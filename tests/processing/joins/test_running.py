@@ -1,0 +1,169 @@
+"""Joins over a broker and Spark: in one batch, in any batches, after a kill, the same rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.pipelines.declared import DECLARED
+from headwater.processing import joins
+from headwater.processing.joins import BadJoin
+from headwater.testing.rehearsal import Rehearsal
+from tests.conftest import SOAK
+from tests.processing.joins.histories import (
+    LATENESS_S,
+    RANGE_S,
+    Arrival,
+    clicked,
+    dated,
+    enriched,
+    history,
+)
+
+LATENESS = f"{LATENESS_S} seconds"
+SEEDS = range(20) if SOAK else [7]
+
+
+def found() -> Any:
+    searches = hw.stream("searches", schema="id STRING, search STRING, searched TIMESTAMP")
+    clicks = hw.stream("clicks", schema="id STRING, search STRING, clicked TIMESTAMP")
+    return joins.within(
+        searches,
+        clicks.withColumnRenamed("id", "click"),
+        on="search",
+        times=("searched", "clicked"),
+        between=("0 seconds", f"{RANGE_S} seconds"),
+        how="full",
+        lateness=LATENESS,
+    )
+
+
+def orders() -> Any:
+    return hw.stream("orders", schema="id STRING, item STRING, ordered TIMESTAMP")
+
+
+def prices() -> joins.Changes:
+    return joins.changes("prices", schema="item STRING, price BIGINT, since TIMESTAMP", key="item")
+
+
+def every_join() -> Any:
+    """Each of them, in one query: a query and a source cost seconds to start."""
+    some, table = orders(), prices()
+    dated = joins.as_of(some, table, at="ordered", valid_from="since", lateness=LATENESS, groups=3)
+    enriched = joins.enrich(some, table, groups=3)
+    parts = [
+        found().selectExpr("'clicked' AS join", "id", "click AS other"),
+        dated.selectExpr("'dated' AS join", "id", "string(price) AS other"),
+        enriched.selectExpr("'enriched' AS join", "id", "string(price) AS other"),
+    ]
+    return parts[0].union(parts[1]).union(parts[2])
+
+
+EXPECTED = {"clicked": clicked, "dated": dated, "enriched": enriched}
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_batches_and_a_kill_give_the_rows_of_one_batch(headwater_test: Rehearsal, seed: int):
+    arrivals, choice = history(seed, 400 if SOAK else 60), random.Random(seed)
+    for run in ("many", "one"):
+        hw.view(run)(every_join)
+    start_ms = headwater_test.clock.now_ms()
+    cuts = sorted(choice.sample(range(len(arrivals)), 20 if SOAK else 2))
+    for number, arrival in enumerate(arrivals):
+        if number in cuts:
+            headwater_test.run("many")
+        if number == cuts[-1]:
+            forget_the_last_commit(headwater_test, "many")
+        send(headwater_test, start_ms, arrival)
+    end(headwater_test, start_ms, arrivals)
+    headwater_test.run("many")
+    found = {"many": headwater_test.changes("many"), "batch": headwater_test.batch("one")}
+    if SOAK:
+        headwater_test.run("one")
+        found["one"] = headwater_test.changes("one")
+    for join, expected in EXPECTED.items():
+        wanted = sorted((text(each) for each in expected(arrivals)), key=repr)
+        for run, rows in found.items():
+            assert pairs(rows, join) == wanted, f"{join} in {run}, seed {seed}"
+
+
+def text(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+    return pair[0], None if pair[1] is None else str(pair[1])
+
+
+def send(rehearsal: Rehearsal, start_ms: int, arrival: Arrival) -> None:
+    rehearsal.clock.advance(start_ms + 1000 * arrival.second - rehearsal.clock.now_ms())
+    row = dict(arrival.row)
+    for name in ("searched", "clicked", "ordered", "since"):
+        if name in row:
+            row[name] = moment(start_ms, row[name])
+    if arrival.topic == "prices":
+        deleted = row.pop("deleted")
+        row = {"op": "d", "before": row} if deleted else {"op": "u", "before": None, "after": row}
+    rehearsal.send(arrival.topic, row)
+
+
+def end(rehearsal: Rehearsal, start_ms: int, arrivals: list[Arrival]) -> None:
+    """Events far behind all others: nothing before them can still be waited for."""
+    later = arrivals[-1].second + 1000
+    for topic, time in (("searches", "searched"), ("clicks", "clicked"), ("orders", "ordered")):
+        key = "item" if topic == "orders" else "search"
+        send(rehearsal, start_ms, Arrival(later, topic, {"id": "end", key: topic, time: later}))
+
+
+def forget_the_last_commit(rehearsal: Rehearsal, view: str) -> None:
+    """As a kill between the topic and the checkpoint leaves it: the batch comes again."""
+    rehearsal.stop(view)
+    commits = (rehearsal.folder / "checkpoints" / view / "commits").glob("[0-9]*")
+    last = max(commits, key=lambda path: int(path.name))
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    last.unlink()
+
+
+def moment(start_ms: int, second: int) -> str:
+    return dt.datetime.fromtimestamp(start_ms / 1000 + second, dt.UTC).isoformat()
+
+
+def pairs(rows: list[dict[str, Any]], join: str) -> list[tuple[Any, Any]]:
+    found = ((row["id"], row["other"]) for row in rows if row["join"] == join)
+    return sorted((each for each in found if "end" not in each), key=repr)
+
+
+def test_a_join_that_cannot_mean_anything_is_refused_with_a_reason(headwater_test: Rehearsal):
+    def refusal(join: Callable[[], Any]) -> str:
+        hw.view("wrong")(join)
+        with pytest.raises(BadJoin) as refused:
+            headwater_test.run("wrong")
+        DECLARED.clear()
+        return str(refused.value)
+
+    wrong = {
+        "no column item": lambda: joins.enrich(orders().drop("item"), prices()),
+        "both have a column since": lambda: joins.enrich(
+            orders().withColumnRenamed("ordered", "since"), prices()
+        ),
+        "item of the events is int": lambda: joins.enrich(
+            orders().withColumn("item", orders().item.cast("int")), prices()
+        ),
+        "cannot be 'full'": lambda: joins.enrich(orders(), prices(), how="full"),
+        "no column made": lambda: joins.as_of(orders(), prices(), at="made", lateness="1 minute"),
+        "the key of table 'prices' names thing": lambda: joins.changes(
+            "prices", schema="item STRING", key="thing"
+        ),
+        "ends before that": lambda: joins.within(
+            orders(), orders().withColumnRenamed("ordered", "again").drop("id"),
+            on="item", times=("ordered", "again"), between=("1 minute", "-1 minute"),
+        ),
+        "both sides have a column id": lambda: joins.within(
+            orders(), orders().withColumnRenamed("ordered", "again"),
+            on="item", times=("ordered", "again"), between=("0 s", "1 minute"),
+        ),
+    }  # fmt: skip
+    for reason, join in wrong.items():
+        assert reason in refusal(join)
