@@ -1,0 +1,179 @@
+"""The clients of one cluster, kept ready: the first question connects, those after it need not.
+
+    with Log("127.0.0.1:9092") as log:
+        topics.listed(log)
+
+For several threads at once. Consumers wait in a pool (a new one costs about 20 ms, one from the pool none);
+they are assigned partitions and never join a group. All waits are bounded by `TIMEOUT_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from headwater.browse.errors import NotThere, Unreachable, told
+from headwater.browse.records import Range
+
+TIMEOUT_S = 10.0
+IDLE_CONSUMERS_MAX = 4
+PAGE_BYTES = 128 * 1024
+"""What one fetch for a page asks of each partition: some hundred records, and not a megabyte."""
+SCAN_BYTES = 1024 * 1024
+WAIT_MS = 2
+"""How long a fetch waits at a partition's end: the next question waits for the one left behind."""
+
+_QUIET = logging.getLogger("headwater.browse.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+_READER: dict[str, Any] = {
+    "group.id": "headwater-browse",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",  # what retention took meanwhile is a hole like any other
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,  # the last record may be a marker, which is never handed out
+    "topic.metadata.refresh.fast.interval.ms": 20,
+    "allow.auto.create.topics": False,
+    "queued.max.messages.kbytes": 32 * 1024,
+    "queued.min.messages": 2000,  # what is fetched ahead is mostly thrown away
+    "fetch.queue.backoff.ms": 2,  # a second by default, and the next question would wait for it
+}
+
+
+class Log:
+    """Where the topics are. `client`: further settings of librdkafka, to reach a secured broker."""
+
+    def __init__(self, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
+        self.bootstrap = bootstrap
+        self.settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": "headwater",
+            "socket.connection.setup.timeout.ms": 3000,
+            "reconnect.backoff.ms": 50,
+            "log_level": 0,  # the sentences of our errors say it
+            **(client or {}),
+        }
+        self._lock = threading.Lock()
+        self._admin: AdminClient | None = None
+        self._producer: Producer | None = None
+        self._idle: dict[tuple[int, int], list[Consumer]] = {}
+        self._closed = False
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle = [each for pool in self._idle.values() for each in pool]
+            self._idle.clear()
+        for consumer in idle:
+            consumer.close()
+        if self._producer is not None:
+            self._producer.flush(TIMEOUT_S)
+
+    # ---- clients --------------------------------------------------------------------------------
+
+    @property
+    def admin(self) -> AdminClient:
+        with self._lock:
+            if self._admin is None:
+                self._admin = AdminClient(self.settings, logger=_QUIET)
+            return self._admin
+
+    @property
+    def producer(self) -> Producer:
+        """Idempotent, and a key goes where Java's clients and Spark put it."""
+        with self._lock:
+            if self._producer is None:
+                self._producer = self.new_producer()
+            return self._producer
+
+    def new_producer(self, **settings: Any) -> Producer:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        own = {
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 5,
+            "message.timeout.ms": int(TIMEOUT_S * 1000),
+        }
+        return Producer({**self.settings, **own, **named}, logger=_QUIET)
+
+    @contextmanager
+    def reader(self, fetch_bytes: int = PAGE_BYTES, wait_ms: int = WAIT_MS) -> Iterator[Consumer]:
+        """A consumer with nothing assigned, for the caller alone until it is given back."""
+        with self._lock:
+            pool = self._idle.setdefault((fetch_bytes, wait_ms), [])
+            consumer = pool.pop() if pool else None
+        if consumer is None:
+            own = {"max.partition.fetch.bytes": fetch_bytes, "fetch.wait.max.ms": wait_ms}
+            consumer = Consumer({**self.settings, **_READER, **own}, logger=_QUIET)
+        try:
+            yield consumer
+            consumer.unassign()
+        except BaseException:
+            consumer.close()  # in whatever state it is
+            raise
+        with self._lock:
+            keep = not self._closed and len(pool) < IDLE_CONSUMERS_MAX
+            if keep:
+                pool.append(consumer)
+        if not keep:
+            consumer.close()
+
+    # ---- what everybody asks --------------------------------------------------------------------
+
+    def partitions(self, topic: str) -> list[int]:
+        """Asked for by listing: a metadata request for one name might create the topic."""
+        with told("listing topics", self.bootstrap):
+            found = self.admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+        if found is None:
+            raise NotThere(
+                f"there is no topic {topic!r}", hint="headwater topics list shows those that exist"
+            )
+        if not found.partitions:
+            raise Unreachable(f"no partition of {topic!r} is known yet", hint="ask again")
+        return sorted(found.partitions)
+
+    def ranges(self, topic: str, partitions: list[int] | None = None) -> dict[int, Range]:
+        """Partition → first offset, and the one after the last that a reader sees."""
+        numbers = self.partitions(topic)
+        for each in partitions or ():
+            if each not in numbers:
+                raise NotThere(
+                    f"{topic} has no partition {each}", hint=f"it has 0 to {numbers[-1]}"
+                )
+        wanted = [(topic, number) for number in partitions or numbers]
+        first = self.offsets(wanted, OffsetSpec.earliest())
+        ends = self.offsets(wanted, OffsetSpec.latest())
+        return {place[1]: (first[place], max(first[place], ends[place])) for place in wanted}
+
+    def offsets(self, places: list[tuple[str, int]], spec: OffsetSpec) -> dict[Any, int]:
+        """(topic, partition) → offset at the beginning, the end or a time; -1: no record so late."""
+        if not places:
+            return {}
+        asked = {TopicPartition(*place): spec for place in places}
+        with told("asking for offsets", self.bootstrap):
+            futures = self.admin.list_offsets(
+                asked,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=TIMEOUT_S,
+            )
+            return {(p.topic, p.partition): f.result().offset for p, f in futures.items()}

@@ -1,0 +1,142 @@
+"""Records into a topic: one, acknowledged before the call returns, or many through a `Sender`.
+
+A key goes where Java's clients and Spark put it (murmur2), unless a partition is named. A topic that does not
+exist is an error and is not created: it would mostly be a misspelling.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, Producer
+
+from headwater.browse.errors import NotThere, Unreachable, told, translated
+from headwater.browse.log import TIMEOUT_S, Log
+
+HeaderList = Sequence[tuple[str, bytes | None]]
+_FULL_S = 0.05
+
+
+class Stored(NamedTuple):
+    """Where the record is now."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A record to be. `value` None: a tombstone. `timestamp_ms` None: now."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: HeaderList = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def publish(log: Log, topic: str, draft: Draft) -> Stored:
+    """One record; it is on disk (as `acks=all` promises) when this returns."""
+    _check(log, topic, draft.partition)
+    done = threading.Event()
+    said: list[tuple[Any, Any]] = []
+
+    def on_delivery(error: Any, message: Any) -> None:
+        said.append((error, message))
+        done.set()
+
+    producer = log.producer
+    what = f"publishing to {topic}"
+    with told(what, log.bootstrap):
+        producer.produce(topic, on_delivery=on_delivery, **_words(draft))
+    deadline = time.monotonic() + TIMEOUT_S + 1
+    while not done.is_set() and time.monotonic() < deadline:
+        producer.poll(_FULL_S)
+    if not said:
+        raise Unreachable(f"{what}: no answer from {log.bootstrap}", hint="it may be stored or not")
+    error, message = said[0]
+    if error is not None:
+        raise translated(error, what, log.bootstrap)
+    return Stored(message.partition(), message.offset())
+
+
+class Sender:
+    """Many records into one topic; use it as a context manager, at whose end all are stored.
+
+    `on_failure` is told the tag of a record that the broker did not take, and why.
+    """
+
+    def __init__(self, log: Log, topic: str, on_failure: Callable[[Any, str], None]) -> None:
+        self._log, self._topic, self._on_failure = log, topic, on_failure
+        self.partitions = log.partitions(topic)
+        self._producer: Producer = log.new_producer(
+            linger_ms=20, compression_type="lz4", message_timeout_ms=int(TIMEOUT_S * 3000)
+        )
+        self.stored = 0
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._producer.flush(TIMEOUT_S * 3) and kind is None:
+            raise Unreachable(
+                f"not all records are stored in {self._topic}", hint="see what the broker logs"
+            )
+
+    def send(self, draft: Draft, tag: Any) -> None:
+        """Waits where too many are under way."""
+        if draft.partition is not None and draft.partition not in self.partitions:
+            raise _no_partition(self._topic, draft.partition, self.partitions)
+        heard = partial(self._heard, tag)
+        while True:
+            try:
+                self._producer.produce(self._topic, on_delivery=heard, **_words(draft))
+                self._producer.poll(0)
+                return
+            except BufferError:
+                self._producer.poll(_FULL_S)
+            except KafkaException as failure:  # what librdkafka itself refuses: too large
+                self._on_failure(tag, failure.args[0].str())
+                return
+
+    def flush(self) -> None:
+        self._producer.flush(TIMEOUT_S * 3)
+
+    def _heard(self, tag: Any, error: Any, message: Any) -> None:
+        if error is None:
+            self.stored += 1
+        else:
+            self._on_failure(tag, error.str())
+
+
+def _check(log: Log, topic: str, partition: int | None) -> None:
+    numbers = log.partitions(topic)
+    if partition is not None and partition not in numbers:
+        raise _no_partition(topic, partition, numbers)
+
+
+def _no_partition(topic: str, partition: int, numbers: list[int]) -> NotThere:
+    return NotThere(f"{topic} has no partition {partition}", hint=f"it has 0 to {numbers[-1]}")
+
+
+def _words(draft: Draft) -> dict[str, Any]:
+    """For confluent-kafka, which takes no None for what is left out."""
+    words: dict[str, Any] = {"key": draft.key, "value": draft.value}
+    if draft.headers:
+        words["headers"] = list(draft.headers)
+    if draft.partition is not None:
+        words["partition"] = draft.partition
+    if draft.timestamp_ms is not None:
+        words["timestamp"] = draft.timestamp_ms
+    return words
