@@ -34,6 +34,10 @@ class Stretch:
     start: int
     end: int
 
+    @property
+    def length(self) -> int:
+        return max(0, self.end - self.start)
+
 
 def records_of(cluster: Cluster, where: Stretch, keys: Sequence[bytes]) -> Iterator[Record]:
     """Committed records with one of the keys, and those that truncate; in their order."""

@@ -8,7 +8,7 @@ means before the first record that is later than it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,8 @@ from headwater.views.folding.changes import TRUNCATE, difference, mended, said_b
 from headwater.views.folding.keys import by_crc32, by_murmur2, forms_of
 from headwater.views.folding.search import Stretch
 
+PIECE_OFFSETS = 250_000
+"""Looked at between two words about the progress."""
 _OFFSET = re.compile(r"(?:(\d+):)?(\d+)")
 
 
@@ -96,19 +98,33 @@ def fold(records: Iterable[tuple[int, Record]]) -> tuple[Any, list[Change]]:
 
 
 def state_of(
-    cluster: Cluster, topic: str, key: str | bytes, as_of: AsOf, *, everywhere: bool = False
+    cluster: Cluster,
+    topic: str,
+    key: str | bytes,
+    as_of: AsOf,
+    *,
+    everywhere: bool = False,
+    tell: Callable[[int, int], None] = lambda looked, total: None,
 ) -> State:
-    """The state of a key; a `str` may also be the one value of a key that is JSON."""
+    """The state of a key; a `str` may also be the one value of a key that is JSON.
+
+    `tell` hears how many offsets were looked at, and of how many; what it raises ends the search.
+    """
     stretches = _stretches(cluster, topic, as_of)
     forms = [key] if isinstance(key, bytes) else forms_of(key, _example(cluster, stretches))
     found: list[tuple[int, Record]] = []
     looked: dict[int, tuple[int, int]] = {}
     guesses = _guesses(forms, set(stretches), everywhere)
+    done = 0
     for guess in guesses:
-        for partition in sorted(guess - set(looked)):
-            where = stretches[partition]
-            found += [(partition, each) for each in search.records_of(cluster, where, forms)]
-            looked[partition] = (where.start, where.end)
+        new = sorted(guess - set(looked))
+        total = done + sum(stretches[partition].length for partition in new)
+        for piece in _pieces(stretches[partition] for partition in new):
+            tell(done, total)
+            found += [(piece.partition, each) for each in search.records_of(cluster, piece, forms)]
+            done += piece.length
+        tell(done, total)
+        looked |= {p: (stretches[p].start, stretches[p].end) for p in new}
         if any(record.key is not None for _, record in found):
             break
     shown = key if isinstance(key, str) else f"0x{key.hex()}"
@@ -147,6 +163,13 @@ def _stretches(cluster: Cluster, topic: str, as_of: AsOf) -> dict[int, Stretch]:
             raise NoSuchState(f"{topic} has no partition {as_of.partition}")
         places = [(topic, as_of.partition)]
     return {p: Stretch(topic, p, starts[t, p], ends[t, p]) for t, p in places}
+
+
+def _pieces(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    for where in stretches:
+        for start in range(where.start, where.end, PIECE_OFFSETS):
+            end = min(start + PIECE_OFFSETS, where.end)
+            yield Stretch(where.topic, where.partition, start, end)
 
 
 def _least(found: int, end: int) -> int:
