@@ -1,0 +1,142 @@
+"""A whole match, read and checked, as plain data: what travels to Spark's workers.
+
+Made by `plan` from the words of a call; knows nothing of Spark. What a row has to bring along is said
+here: a bit for each variable (whether the part of its condition that only concerns the row holds), and
+the values of `columns`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.processing.durations import Duration, micros
+from headwater.processing.patterns.automaton import Automaton, build
+from headwater.processing.patterns.errors import PatternError
+from headwater.processing.patterns.expressions import conditions, measure
+from headwater.processing.patterns.memory import FIRST_ROW, LAST_ROW
+from headwater.processing.patterns.syntax import bound_variables, parse, variables
+from headwater.processing.patterns.trees import Remembered, Tree, remembered, rows
+
+VARIABLES_MAX = 62
+PAST_LAST_ROW, TO_NEXT_ROW = "past last row", "to next row"
+_SKIP = re.compile(r"to\s+(first|last)\s+(\w+)")
+
+
+@dataclass(frozen=True)
+class Plan:
+    automaton: Automaton
+    variables: tuple[str, ...]
+    """Variable n has bit n."""
+    row_conditions: tuple[str, ...]
+    """For each variable, SQL over the row; empty where it always holds."""
+    tests: tuple[tuple[Tree, ...], ...]
+    """For each variable, what must hold besides, in view of the rows before."""
+    within_us: int
+    skip: str | Remembered
+    """One of the two words, or which row is the first that may begin the next match."""
+    slots: tuple[Remembered, ...]
+    decisive: int
+    """So many of the slots, the first ones, have a part in conditions."""
+    columns: tuple[str, ...]
+    measures: tuple[tuple[str, Tree], ...]
+    timeouts: bool
+    fingerprint: str
+    """Of all that was said: state that another match left is of no use to this one."""
+
+
+def plan(
+    pattern: str,
+    define: Mapping[str, str],
+    within: Duration,
+    skip: str,
+    measures: Mapping[str, str],
+    timeouts: bool,
+    more: str = "",
+) -> Plan:
+    """Read a call's words; `more` is whatever else decides what state means."""
+    tree = parse(pattern)
+    names = variables(tree)
+    _check_names(names, define)
+    known = frozenset(names)
+    parts = [conditions(define.get(name, ""), known, name) for name in names]
+    tests = tuple(tuple(p.tree for p in each if p.tree is not None) for each in parts)
+    wanted = {name: measure(text, known, f"measures {name!r}") for name, text in measures.items()}
+    skipping = _skip(skip, bound_variables(tree))
+    decisive = _slots([tree for each in tests for tree in each])
+    others = [slot for slot in _slots(list(wanted.values())) if slot not in decisive]
+    if isinstance(skipping, Remembered):
+        others.append(skipping)
+    slots = (*decisive, *others)
+    return Plan(
+        automaton=build(tree),
+        variables=names,
+        row_conditions=tuple(
+            " AND ".join(f"({p.sql})" for p in each if p.tree is None and p.sql.strip())
+            for each in parts
+        ),
+        tests=tests,
+        within_us=micros(within),
+        skip=skipping,
+        slots=slots,
+        decisive=len(decisive),
+        columns=_columns(slots, [tree for each in tests for tree in each]),
+        measures=tuple(wanted.items()),
+        timeouts=timeouts,
+        fingerprint=_fingerprint(
+            pattern,
+            sorted(define.items()),
+            micros(within),
+            skip,
+            list(measures.items()),
+            timeouts,
+            more,
+        ),
+    )
+
+
+def _check_names(names: tuple[str, ...], define: Mapping[str, str]) -> None:
+    if len(names) > VARIABLES_MAX:
+        raise PatternError(
+            f"a pattern has at most {VARIABLES_MAX} variables; this has {len(names)}"
+        )
+    for name in define:
+        if name not in names:
+            raise PatternError(
+                f"define {name!r}: there is no such variable in the pattern",
+                hint=f"it has {', '.join(names)}",
+            )
+
+
+def _skip(words: str, bound: frozenset[str]) -> str | Remembered:
+    said = " ".join(words.split())
+    if said in (PAST_LAST_ROW, TO_NEXT_ROW):
+        return said
+    found = _SKIP.fullmatch(said)
+    if found is None:
+        raise PatternError(
+            f"skip={words!r} has no meaning",
+            hint="'past last row', 'to next row', 'to first A' or 'to last A'",
+        )
+    if found[2] not in bound:
+        raise PatternError(
+            f"skip={words!r}: no row is ever bound to {found[2]!r}",
+            hint=f"rows are bound to {', '.join(sorted(bound))}",
+        )
+    return Remembered(FIRST_ROW if found[1] == "first" else LAST_ROW, found[2], None)
+
+
+def _slots(trees: list[Tree]) -> list[Remembered]:
+    return list(dict.fromkeys(slot for tree in trees for slot in remembered(tree)))
+
+
+def _columns(slots: tuple[Remembered, ...], tests: list[Tree]) -> tuple[str, ...]:
+    asked = [slot.sql for slot in slots if slot.sql is not None]
+    asked += [sql for tree in tests for sql in rows(tree)]
+    return tuple(dict.fromkeys(asked))
+
+
+def _fingerprint(*said: object) -> str:
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
