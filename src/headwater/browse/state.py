@@ -8,6 +8,7 @@ A slider needs one question only: ask for now, and take the last change that is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.browse.log import Log
@@ -24,11 +25,15 @@ def state_of(
     as_of: str | None = None,
     *,
     everywhere: bool = False,
+    tell: Callable[[int, int], None] = lambda looked, total: None,
 ) -> State:
-    """`as_of`: OFFSET, PARTITION:OFFSET or a time; None is now. Reads the key's partition as far as that."""
+    """`as_of`: OFFSET, PARTITION:OFFSET or a time; None is now. Reads the key's partition as far as that.
+
+    `tell` hears how many offsets were looked at, and of how many; what it raises ends the search.
+    """
     with cluster(log) as connected:
         from headwater.views.folding import state
 
         return state.state_of(
-            connected, topic, key, state.parse_as_of(as_of), everywhere=everywhere
+            connected, topic, key, state.parse_as_of(as_of), everywhere=everywhere, tell=tell
         )

@@ -121,10 +121,10 @@ def _commit(
     producer.begin_transaction()
     try:
         for letter, value in batch:
-            place = {} if to else {"partition": letter.source_partition}
-            producer.produce(
-                to or letter.source, value, letter.key, headers=letter.headers, **place
-            )
+            words: dict[str, Any] = {"headers": letter.headers}
+            if not to:
+                words["partition"] = letter.source_partition
+            producer.produce(to or letter.source, value, letter.key, **words)
         offsets = [
             TopicPartition(letters.topic, number, each.position, metadata=each.metadata())
             for number, each in done.items()
