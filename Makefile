@@ -103,9 +103,10 @@ bench-views: setup ## Compare every target of a view with its library in a plain
 bench-events: setup ## Compare the event sourcing library with eventsourcing in one run (ARGS="--help")
 	@$(BIN)/python -m bench.events $(ARGS)
 
-docs: setup ## Write docs/cli.md and docs/settings.md again from the code
+docs: setup ## Write the generated pages again, and build the site from docs/ into site/
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/publish.py
 
 clean: ## Remove all that make has made: .venv, caches, build output
-	@rm -rf $(VENV) build dist htmlcov .coverage .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) build dist site htmlcov .coverage .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
