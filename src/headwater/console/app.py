@@ -51,8 +51,9 @@ def make_app(context: Context, sessions: Sessions | None, *, loopback_only: bool
 
 
 def _head() -> str:
-    stamp = int((STATIC / "console.css").stat().st_mtime)
-    return (
-        '<link rel="icon" type="image/svg+xml" href="/static/favicon.svg">'
-        f'<link rel="stylesheet" href="/static/console.css?{stamp}">'
-    )
+    sheets = [STATIC / "console.css", STATIC / "data.css"]
+    links = [
+        f'<link rel="stylesheet" href="/static/{each.name}?{int(each.stat().st_mtime)}">'
+        for each in sheets
+    ]
+    return '<link rel="icon" type="image/svg+xml" href="/static/favicon.svg">' + "".join(links)
