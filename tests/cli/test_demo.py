@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.spark.quick import QUICK_ENVIRONMENT
-
 
 def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
-    ran = headwater("demo", "--records", "20000", "--json", "--no-spark")
+    ran = headwater("demo", "--records", "20000", "--json", "--no-shop")
     assert (ran.code, ran.err) == (0, "")
     summary = ran.json()
     assert summary["verified"] is True
@@ -22,7 +18,7 @@ def test_the_demo_survives_its_kill_and_verifies(headwater, tmp_path: Path):
 def test_a_given_folder_is_kept_and_may_be_used_again(headwater, tmp_path: Path):
     for _ in range(2):
         ran = headwater(
-            "demo", "--seconds", "0.5", "--data", "kept", "--durability", "os", "--no-spark"
+            "demo", "--records", "5000", "--data", "kept", "--durability", "os", "--no-shop"
         )
         assert ran.code == 0, ran.out + ran.err
         assert "Verified: every acknowledged record came back" in ran.out
@@ -31,7 +27,7 @@ def test_a_given_folder_is_kept_and_may_be_used_again(headwater, tmp_path: Path)
 
 
 def test_without_a_terminal_the_output_is_plain_lines(headwater):
-    ran = headwater("demo", "--records", "2000", "--no-spark")
+    ran = headwater("demo", "--records", "2000", "--no-shop")
     assert ran.code == 0, ran.out + ran.err
     assert "\x1b" not in ran.out
     # On a slow machine a step may report more than once.
@@ -53,22 +49,7 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(headwater, tmp_path: Path)
     assert ran.err.startswith("headwater: the broker ended with code 1")
 
 
-@pytest.mark.timeout(400)  # a JVM and a compiler start, on a machine that may be busy
-def test_spark_reads_the_same_log_and_derives_a_topic_from_it(headwater):
-    words = ("demo", "--records", "2000", "--no-shop", "--json")
-    ran = headwater(*words, env=QUICK_ENVIRONMENT, timeout=380)
-    assert ran.code == 0, ran.out + ran.err
-    summary = ran.json()
-    found = summary["spark"]
-    assert found["records"] == found["derived"] == summary["replayed"] == 2000
-    assert found["crc_sum"] == found["derived_crc_sum"] == summary["crc_sum"] > 0
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-def test_views_follow_a_captured_database_through_a_kill(headwater):
-    ran = headwater("demo", "--seconds", "2", "--json", timeout=580)
-    assert ran.code == 0, ran.out + ran.err
-    views = ran.json()["views"]
-    assert views["writes"] > 0 and views["rows"] > 2000
-    assert views["different"] == 0
+def test_a_database_that_is_no_postgresql_is_refused_before_anything_starts(headwater):
+    ran = headwater("demo", "--database", "mysql://somewhere/shop")
+    assert ran.code == 2
+    assert "--database takes postgresql://" in ran.err

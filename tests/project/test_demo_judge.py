@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.project.demo import DemoFailed, Spark, Summary, Views
+from headwater.project.demo import DemoFailed, ShopFound, Summary, ViewFound
 from headwater.project.demo.produce import KEYS, PARTITIONS, Notes, nth_of, value_of
 from headwater.project.demo.replay import Judge
 
@@ -91,29 +91,17 @@ def test_a_record_that_was_never_acknowledged_spoils_the_verdict():
     assert not judged(places[:-1], places[:-1]).verified
 
 
-def test_spark_that_saw_something_else_spoils_the_verdict():
-    places = written()
-    summary = judged(places, places)
-    seen = (summary.replayed, summary.crc_sum)
-    summary.spark = Spark(
-        records=seen[0], crc_sum=seen[1], derived=seen[0], derived_crc_sum=seen[1]
-    )
-    assert summary.verified
-    summary.spark.derived -= 1
-    assert not summary.verified
-    summary.spark.derived, summary.spark.crc_sum = seen[0], seen[1] + 1
-    assert not summary.verified
-
-
 def test_a_view_that_differs_from_its_database_spoils_the_verdict():
     places = written()
     summary = judged(places, places)
-    summary.views = Views(rows=10)
+    summary.shop = ShopFound("SQLite", "a file", views=[ViewFound("spent", "sqlite", rows=10)])
     assert summary.verified
-    summary.views.different = 1
+    summary.shop.views[0].different = 1
     assert not summary.verified
-    summary.views = Views(rows=0)
-    assert not summary.verified, "views without rows prove nothing"
+    summary.shop.views = [ViewFound("spent", "sqlite", rows=0)]
+    assert not summary.verified, "a view without rows proves nothing"
+    summary.shop.views = []
+    assert not summary.verified, "nor does a shop without views"
 
 
 def test_nothing_written_is_not_a_success():

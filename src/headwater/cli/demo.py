@@ -1,4 +1,4 @@
-"""`headwater demo`: the whole log at work on this machine, in a few seconds.
+"""`headwater demo`: the log, then a whole project on it, at work on this machine.
 
 Reads the words, runs `project.demo` before an audience (progress bars on a terminal, one line per
 step elsewhere), prints the summary, and leaves with 0 only if everything matched.
@@ -6,6 +6,8 @@ step elsewhere), prints the summary, and leaves with 0 only if everything matche
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -28,41 +30,51 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     records: int = typer.Option(
-        200_000, "--records", min=2, metavar="COUNT", help="How many records to write."
+        200_000, "--records", min=2, metavar="COUNT", help="How many records to write to the log."
     ),
-    seconds: float | None = typer.Option(
-        None, "--seconds", min=0.1, metavar="TIME", help="Write for so long instead."
+    seconds: float = typer.Option(
+        30.0, "--seconds", min=0.1, metavar="TIME", help="How long to write to the shop's database."
+    ),
+    database: str | None = typer.Option(
+        None,
+        "--database",
+        metavar="postgresql://…",
+        help="A PostgreSQL server for the shop, which makes a database of its own there; "
+        "without it, a SQLite file.",
     ),
     data: Path | None = typer.Option(
         None,
         "--data",
         metavar="DIR",
-        help="Keep the log in this folder; without it, in a temporary one that is removed.",
+        help="Keep the log and the project in this folder; without it, in a temporary one that is "
+        "removed.",
     ),
     durability: str = typer.Option(
-        "disk", "--durability", metavar="disk|os", help="As for headwater broker."
-    ),
-    spark: bool = typer.Option(
-        True, "--spark/--no-spark", help="Read the log with PySpark too, where it is installed."
+        "disk", "--durability", metavar="disk|os", help="As for headwater broker, of the log alone."
     ),
     shop: bool = typer.Option(
-        True, "--shop/--no-shop", help="Capture a database and keep views of it; needs Spark."
+        True, "--shop/--no-shop", help="The shop as well, or the log alone; the shop needs Spark."
+    ),
+    browser: bool = typer.Option(
+        True, "--browser/--no-browser", help="Open the console, where there is a display."
     ),
     as_json: bool = json_option(),
 ) -> int:
-    """Write, kill -9, restart, replay, process and verify, with a summary.
+    """Write, kill -9, restart, replay; then a shop with views; verify, with a summary.
 
-    Starts a broker, writes records of 100 bytes to a topic, kills the broker half-way with the
-    producer still writing, starts it again, reads everything back from offset 0 and compares it
-    with what was acknowledged. PySpark then reads the same log and derives a topic from it,
-    exactly once. At last a SQLite database is captured, three views follow it (SQLite, search,
-    DuckDB) while it is written to and the broker is killed, and every row is compared. The exit
-    code is 0 only if all of it matched.
+    First the log alone: a broker is killed half-way with a producer still writing, started again, and
+    everything is read back from offset 0 and compared with what was acknowledged. Then a shop, a project
+    under headwater up: its database is captured while a load generator writes to it; PySpark joins,
+    finds sessions and adds up the revenue of each minute; views follow in a cache, in search and in
+    DuckDB, also while the broker is killed; the console shows it. In the end, or on Ctrl-C, every row
+    of every view is compared with the database. The exit code is 0 only if all of it matched.
 
-    Example: headwater demo --seconds 10 --data data/demo
+    Example: headwater demo --seconds 60 --data data/demo
     """
     if durability not in ("disk", "os"):
         raise typer.BadParameter(f"{durability!r} is not one of disk, os")
+    if database is not None and not database.startswith(("postgresql://", "postgres://")):
+        raise typer.BadParameter("--database takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
     from headwater.cli.demo_view import audience_for, print_summary
     from headwater.project.demo import Plan, run
 
@@ -77,11 +89,11 @@ def demo(
             # A name of its own, so that a second demo in the same folder meets an empty topic.
             topic=time.strftime("demo-%Y%m%d-%H%M%S"),
             records=records,
-            seconds=seconds,
             durability=durability,
-            spark=spark,
             shop=shop,
-            shop_seconds=10.0 if seconds is None else seconds,
+            seconds=seconds,
+            database=database,
+            browser=browser and not as_json and _has_display(),
         )
         audience = cleanup.enter_context(audience_for(quiet=as_json))
         summary: Summary = run(plan, audience)
@@ -89,4 +101,16 @@ def demo(
         print_json({**summary.as_json(), "data": str(data) if data is not None else None})
     else:
         print_summary(summary, kept=data is not None)
+    return exit_code(summary)
+
+
+def exit_code(summary: Summary) -> int:
     return 0 if summary.verified else MISMATCH
+
+
+def _has_display() -> bool:
+    """Whether somebody sits before this machine; a browser in the terminal would take it over."""
+    if sys.platform == "darwin":
+        return sys.stdout.isatty()
+    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(shown) and sys.stdout.isatty()

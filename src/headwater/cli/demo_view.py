@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from headwater.project.demo import Audience, Spark, Summary, Views
+from headwater.project.demo import Audience, ShopFound, Summary
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def audience_for(*, quiet: bool) -> Iterator[Audience]:
 class _Nobody:
     def begin(self, what: str, total: int | None = None) -> None: ...
 
-    def advance(self, done: int) -> None: ...
+    def advance(self, done: int, note: str = "") -> None: ...
 
     def end(self, outcome: str) -> None: ...
 
@@ -54,12 +54,13 @@ class _Lines:
         self._what, self._total = what, total
         self._told = time.monotonic()
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: int, note: str = "") -> None:
         if time.monotonic() - self._told < self.INTERVAL_S:
             return
         self._told = time.monotonic()
         of = f" of {self._total:,}" if self._total else ""
-        self._say(f"{done:,}{of} ...")
+        count = f"{done:,}{of}" if done or self._total else ""
+        self._say(f"{', '.join(filter(None, (count, note)))} ...")
 
     def end(self, outcome: str) -> None:
         self._say(outcome)
@@ -78,6 +79,7 @@ class _Bars:
             BarColumn(bar_width=24),
             TaskProgressColumn(),
             TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[note]}[/dim]"),
             console=console,
             transient=True,
         )
@@ -94,11 +96,11 @@ class _Bars:
 
     def begin(self, what: str, total: int | None = None) -> None:
         self._what = what
-        self._task = self._progress.add_task(what, total=total)
+        self._task = self._progress.add_task(what, total=total, note="")
 
-    def advance(self, done: int) -> None:
+    def advance(self, done: int, note: str = "") -> None:
         assert self._task is not None
-        self._progress.update(self._task, completed=done)
+        self._progress.update(self._task, completed=done, note=note)
 
     def end(self, outcome: str) -> None:
         assert self._task is not None
@@ -156,40 +158,50 @@ def _facts(summary: Summary, *, kept: bool) -> list[tuple[str, str]]:
         ("Stop", f"{_ms(summary.stop_s)} after SIGTERM, all flushed"),
         ("Files", f"{summary.data_bytes / 1e6:,.1f} MB in {place}"),
     ]
-    if summary.spark is not None:
-        facts.insert(8, ("Spark", _spark(summary.spark)))
-    if summary.views is not None:
-        facts.insert(9, ("Views", _views(summary.views)))
+    if summary.left_out is not None:
+        facts.append(("Shop", f"left out: {summary.left_out}"))
+    if summary.shop is not None:
+        facts += _shop(summary.shop)
     if summary.resident_bytes is not None:
-        facts.insert(-1, ("Memory", f"{summary.resident_bytes / 1e6:,.0f} MB resident after it"))
+        facts.insert(9, ("Memory", f"{summary.resident_bytes / 1e6:,.0f} MB resident after it"))
     return facts
 
 
-def _spark(found: Spark) -> str:
-    return (
-        f"{found.records:,} records read, {found.derived:,} derived into another topic "
-        f"at {_rate(found.derived / max(found.derive_s, 1e-9))}, exactly once"
-    )
-
-
-def _views(found: Views) -> str:
-    return (
-        f"{found.writes:,} writes to a captured database, in a view after "
-        f"{_ms(found.latency_p50_s)} (p50), {_ms(found.latency_p99_s)} (p99); "
-        f"{found.rows:,} rows in SQLite, search and DuckDB, {found.different} different"
-    )
+def _shop(found: ShopFound) -> list[tuple[str, str]]:
+    rate = found.writes / max(found.load_s, 1e-9)
+    into_log = found.records / max(found.load_s, 1e-9)
+    early = ", ended by Ctrl-C" if found.interrupted else ""
+    killed = f"; the {found.killed} was killed with -9 meanwhile" if found.killed else ""
+    facts = [
+        ("Shop", f"{found.database}, captured; cache: {found.cache}"),
+        (
+            "Load",
+            f"{found.writes:,} transactions in {found.load_s:.0f} s{early} ({rate:,.0f}/s), "
+            f"{_rate(into_log)} into the log{killed}",
+        ),
+        (
+            "Latency",
+            f"{_ms(found.latency_p50_s)} (p50), {_ms(found.latency_p99_s)} (p99) from the commit in the "
+            f"database to the cache, {found.measured:,} orders",
+        ),
+        ("Caught up", f"{found.settled_s:.1f} s after the last write, in every view"),
+    ]
+    for view in found.views:
+        said = "equal to the database" if not view.different else f"{view.different:,} DIFFERENT"
+        if view.example is not None:
+            said += f", as {view.example}"
+        facts.append((f"View {view.name}", f"{view.to}: {view.rows:,} rows, {said}"))
+    return facts
 
 
 def _verdict(summary: Summary) -> str:
     if summary.verified:
         record = "every acknowledged record came back, once, in order, with its bytes"
-        views = "; every view equals its database" if summary.views is not None else ""
+        views = "; every view equals its database" if summary.shop is not None else ""
         return f"Verified: {record}{views}."
-    if not summary.spark_agrees:
-        return "FAILED: Spark, or the topic that it derived, differs from the replay."
-    if not summary.views_agree:
-        return "FAILED: a view differs from the database that it follows; see Views above."
-    return "FAILED: the replay differs from what was acknowledged; see Compared above."
+    if not summary.log_agrees:
+        return "FAILED: the replay differs from what was acknowledged; see Compared above."
+    return "FAILED: a view differs from the database that it follows; see the views above."
 
 
 def _rate(per_second: float) -> str:

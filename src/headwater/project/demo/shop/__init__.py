@@ -1,1 +1,1 @@
-"""The demo's second half: a database is captured, three views follow it, and all four must agree."""
+"""The demo's shop: a project of its own under `headwater up`, written to, watched and verified."""

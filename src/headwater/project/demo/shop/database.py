@@ -1,82 +1,138 @@
-"""The demo's application: a shop that writes to SQLite and knows nothing of the log.
+"""The demo's application: a shop that writes to its database and knows nothing of the log.
 
-Called by `job` in this folder, which also asks it what the views must hold in the end.
+`load` says what happens in the shop, `expected` asks the same database what the views must hold. The
+statements are those that SQLite and PostgreSQL share; every write is a transaction of its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from random import Random
+from typing import Any, Protocol
 
 CITIES = ("Lisbon", "Oslo", "Quito", "Turin", "Kyoto")
 ITEMS = ("kettle", "lamp", "rope", "tent", "stove", "map")
-CUSTOMERS = 200
+PAGES = ("home", "search", "item", "basket")
+TABLES = ("customers", "orders", "payments", "visits")
 
-_QUERIES = {
-    "order_list": "SELECT o.id, c.name, c.city, o.item, o.cents FROM orders o "
-    "JOIN customers c ON c.id = o.customer_id",
-    "order_search": "SELECT o.id, c.name, c.city, o.item FROM orders o "
-    "JOIN customers c ON c.id = o.customer_id",
-    "spent": "SELECT customer_id, count(*), sum(cents) FROM orders GROUP BY customer_id",
-}
+_SCHEMA = (
+    "CREATE TABLE customers (id {key} PRIMARY KEY, name TEXT, city TEXT)",
+    "CREATE TABLE orders (id {key} PRIMARY KEY, customer_id BIGINT, item TEXT, cents BIGINT)",
+    "CREATE TABLE payments (id {key} PRIMARY KEY, order_id BIGINT, cents BIGINT, at BIGINT)",
+    "CREATE TABLE visits (id {key} PRIMARY KEY, customer_id BIGINT, page TEXT, at BIGINT)",
+)
+"""`at` is milliseconds since 1970. Orders change and go; payments and visits are facts that stay."""
+
+Row = tuple[Any, ...]
 
 
-class Shop:
-    """Customers and orders; every write is a transaction of its own, as applications do it."""
+class Database(Protocol):
+    """What the shop needs of a database; the shop is its only writer."""
 
-    def __init__(self, path: Path, dice: Random) -> None:
-        self._dice = dice
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=30)
+    key_type: str
+
+    def execute(self, sql: str, row: Sequence[object] = ()) -> None: ...
+
+    def rows(self, sql: str) -> list[Row]: ...
+
+    def close(self) -> None: ...
+
+
+class SQLite:
+    """A file."""
+
+    key_type = "INTEGER"
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=60)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, city TEXT)")
-        self._db.execute(
-            "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, customer_id INTEGER, "
-            "item TEXT, cents INTEGER)"
-        )
-        self._db.execute("BEGIN")
-        self._db.executemany(
-            "INSERT INTO customers VALUES (?, ?, ?)",
-            [(n, f"customer {n}", dice.choice(CITIES)) for n in range(1, CUSTOMERS + 1)],
-        )
-        self._db.execute("COMMIT")
 
-    def fill(self, orders: int) -> None:
-        """What was there before anybody thought of a log."""
-        self._db.execute("BEGIN")
-        for _ in range(orders):
-            self.order()
-        self._db.execute("COMMIT")
+    def execute(self, sql: str, row: Sequence[object] = ()) -> None:
+        self._db.execute(sql, tuple(row))
 
-    def order(self) -> int:
-        """A new order; its number."""
-        dice = self._dice
-        row = (dice.randint(1, CUSTOMERS), dice.choice(ITEMS), dice.randint(500, 20_000))
-        sql = "INSERT INTO orders (customer_id, item, cents) VALUES (?, ?, ?)"
-        return int(self._db.execute(sql, row).lastrowid or 0)
-
-    def change(self) -> None:
-        """An order is corrected or cancelled, a customer moves."""
-        dice, draw = self._dice, self._dice.random()
-        last = self._db.execute("SELECT max(id) FROM orders").fetchone()[0] or 1
-        if draw < 0.6:
-            sql, row = (
-                "UPDATE orders SET cents = cents + 100 WHERE id = ?",
-                (dice.randint(1, last),),
-            )
-        elif draw < 0.8:
-            sql, row = "DELETE FROM orders WHERE id = ?", (dice.randint(1, last),)
-        else:
-            city = dice.choice(CITIES)
-            sql, row = (
-                f"UPDATE customers SET city = '{city}' WHERE id = ?",
-                (dice.randint(1, CUSTOMERS),),
-            )
-        self._db.execute(sql, row)
-
-    def expected(self, view: str) -> set[tuple[object, ...]]:
-        """The rows that a view must hold now."""
-        return set(self._db.execute(_QUERIES[view]).fetchall())
+    def rows(self, sql: str) -> list[Row]:
+        return self._db.execute(sql).fetchall()
 
     def close(self) -> None:
         self._db.close()
+
+
+class PostgreSQL:
+    """A database of a server, made for the demo."""
+
+    key_type = "BIGINT"
+
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        self._db = psycopg.connect(url, autocommit=True)
+
+    def execute(self, sql: str, row: Sequence[object] = ()) -> None:
+        self._db.execute(sql.replace("?", "%s").encode(), tuple(row))
+
+    def rows(self, sql: str) -> list[Row]:
+        return self._db.execute(sql.encode()).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class Shop:
+    """Customers, orders, payments and visits; numbers are given here, in the order of writing."""
+
+    def __init__(self, database: Database, customers: int) -> None:
+        self.customers = customers
+        self._db = database
+        self._last = dict.fromkeys(TABLES, 0)
+
+    def make(self) -> None:
+        """The tables."""
+        for statement in _SCHEMA:
+            self._db.execute(statement.format(key=self._db.key_type))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def register(self, city: str) -> int:
+        number = self._next("customers")
+        self._db.execute(
+            "INSERT INTO customers VALUES (?, ?, ?)", (number, f"customer {number}", city)
+        )
+        return number
+
+    def move(self, customer: int, city: str) -> None:
+        self._db.execute("UPDATE customers SET city = ? WHERE id = ?", (city, customer))
+
+    def visit(self, customer: int, page: str, at: int) -> None:
+        row = (self._next("visits"), customer, page, at)
+        self._db.execute("INSERT INTO visits VALUES (?, ?, ?, ?)", row)
+
+    def order(self, customer: int, item: str, cents: int) -> int:
+        number = self._next("orders")
+        row = (number, customer, item, cents)
+        self._db.execute("INSERT INTO orders VALUES (?, ?, ?, ?)", row)
+        return number
+
+    def reprice(self, order: int, cents: int) -> None:
+        self._db.execute("UPDATE orders SET cents = cents + ? WHERE id = ?", (cents, order))
+
+    def cancel(self, order: int) -> None:
+        self._db.execute("DELETE FROM orders WHERE id = ?", (order,))
+
+    def pay(self, order: int, cents: int, at: int) -> None:
+        """Money comes, or with a minus goes back."""
+        row = (self._next("payments"), order, cents, at)
+        self._db.execute("INSERT INTO payments VALUES (?, ?, ?, ?)", row)
+
+    def _next(self, table: str) -> int:
+        self._last[table] += 1
+        return self._last[table]

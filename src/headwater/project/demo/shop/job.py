@@ -1,242 +1,216 @@
-"""A shop's database, captured; three views that follow it while it is written to and the broker is
-killed; then every row of every view compared with the database. Called by the demo after Spark's step.
+"""The shop from opening to the verdict: a project under `headwater up`, a load, a kill, a comparison.
+
+Called by the demo after the log alone. Ctrl-C ends the load early; what was written until then is waited for
+and verified like any other load.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
-from contextlib import closing
+import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
-from statistics import quantiles
-from typing import Any
 
-from confluent_kafka import TopicPartition
-
-from headwater.project.broker_process import BrokerProcess
-from headwater.project.demo.clients import consumer
-from headwater.project.demo.shop.database import CUSTOMERS, Shop
-from headwater.project.demo.shop.parts import Command, Deadline
-from headwater.project.demo.summary import Audience, Plan, Summary, Views
-from headwater.views.position import Position
+from headwater.project.demo.shop import postgres, verifying
+from headwater.project.demo.shop.cache import cache
+from headwater.project.demo.shop.database import TABLES, Database, PostgreSQL, Shop, SQLite
+from headwater.project.demo.shop.load import CUSTOMERS, Load
+from headwater.project.demo.shop.project import (
+    DATABASE_VARIABLE,
+    ShopProject,
+    missing_libraries,
+    write_project,
+)
+from headwater.project.demo.shop.up import Up
+from headwater.project.demo.shop.watching import Watcher
+from headwater.project.demo.summary import Audience, Plan, ShopFound, Summary
 
 FIRST_ORDERS = 2_000
-WRITES_PER_S = 200
-PATIENCE_S = 180.0
-TOPICS = ("shop.customers", "shop.orders")
-VIEWS = {
-    "order_list": "sqlite:views.db",
-    "order_search": "search:search",
-    "spent": "duckdb:spent.db",
-}
-_READS = {"spent": ("shop.orders",)}
-"""The topics of a view that does not read all of them."""
-PIPELINES = Path(__file__).with_name("pipelines.py")
+WRITES_PER_S = 150
+PATIENCE_S = 240.0
+EQUAL_WITHIN_S = 30.0
+TOPICS = tuple(f"shop.{table}" for table in TABLES)
+KILLED = "broker"
 
 
-def keep_shop(broker: BrokerProcess, plan: Plan, summary: Summary, audience: Audience) -> None:
-    """Fill in `summary.views`."""
-    folder = plan.data / f"{plan.topic}-shop"
-    folder.mkdir(parents=True)
-    found = summary.views = Views()
-    with closing(Shop(folder / "shop.db", Random(plan.topic))) as shop:
-        shop.fill(FIRST_ORDERS)
-        with _capture(broker, folder) as capture:
-            _snapshot(broker.bootstrap, capture, found, audience)
-            with _run(broker, folder) as run:
-                deadline = Deadline(PATIENCE_S, capture, run)
-                _first(broker.bootstrap, folder, deadline, found, audience)
-                _load(broker, shop, folder, plan, found, audience)
-                _compare(broker.bootstrap, shop, folder, deadline, found, audience)
+def keep_shop(plan: Plan, summary: Summary, audience: Audience) -> None:
+    """Fill in `summary.shop`; where a library is missing, say so in `summary.left_out`."""
+    if (missing := missing_libraries()) is not None:
+        audience.begin("Opening the shop")
+        audience.end(f"left out: {missing}")
+        summary.left_out = missing
+        return
+    folder = (plan.data / f"{plan.topic}-shop").absolute()
+    with ExitStack() as cleanup:
+        to, which = cleanup.enter_context(cache(folder))
+        project = write_project(folder, postgresql=plan.database is not None, cache=to)
+        database, environment = cleanup.enter_context(_database(plan, folder))
+        load = Load(Shop(database, CUSTOMERS), Random(plan.topic))
+        summary.shop = ShopFound("PostgreSQL" if plan.database else "SQLite", which)
+        _Show(plan, project, database, load, summary.shop, audience).run(environment)
 
 
-def _capture(broker: BrokerProcess, folder: Path) -> Command:
-    words = ["capture", "run", "shop", "--from", "sqlite:shop.db", "--bootstrap", broker.bootstrap]
-    for topic in TOPICS:
-        words += ["--table", topic.partition(".")[2]]
-    return Command("capture", words, folder)
+@contextmanager
+def _database(plan: Plan, folder: Path) -> Iterator[tuple[Database, dict[str, str]]]:
+    """The shop's database with its tables, and what the project's environment must say of it."""
+    with ExitStack() as cleanup:
+        database: Database
+        environment = {}
+        if plan.database is None:
+            database = SQLite(folder / "shop.db")
+        else:
+            url = cleanup.enter_context(postgres.own_database(plan.database))
+            environment[DATABASE_VARIABLE] = url
+            database = PostgreSQL(url)
+        cleanup.enter_context(closing(database))
+        Shop(database, CUSTOMERS).make()
+        if plan.database is not None:
+            postgres.check(environment[DATABASE_VARIABLE])
+        yield database, environment
 
 
-def _run(broker: BrokerProcess, folder: Path) -> Command:
-    words = ["run", str(PIPELINES), "--bootstrap", broker.bootstrap, "--master", "local[2]"]
-    words += ["--checkpoints", "checkpoints"]
-    for name, to in VIEWS.items():
-        words += ["--to", f"{name}={to}"]
-    return Command("views", words, folder)
+class _Show:
+    """One run of the shop."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        project: ShopProject,
+        database: Database,
+        load: Load,
+        found: ShopFound,
+        audience: Audience,
+    ) -> None:
+        self._plan = plan
+        self._project = project
+        self._database = database
+        self._load = load
+        self._found = found
+        self._audience = audience
+
+    def run(self, environment: dict[str, str]) -> None:
+        self._load.fill(FIRST_ORDERS)
+        with Up(self._project.folder, environment) as up:
+            self._open(up)
+            with Watcher(self._project.views["order_list"], "order_list") as watcher:
+                try:
+                    self._write(up, watcher)
+                except KeyboardInterrupt:
+                    self._found.interrupted = True
+                self._settle(up, watcher)
+            self._compare(up)
+            self._audience.begin("Stopping the project")
+            begin = time.perf_counter()
+            up.stop()
+            self._audience.end(f"all parts in order, after {time.perf_counter() - begin:.1f} s")
+
+    def _tell(self, note: str) -> None:
+        self._audience.advance(0, note)
+
+    def _open(self, up: Up) -> None:
+        audience, begin = self._audience, time.perf_counter()
+        audience.begin("Starting the project")
+        up.until(lambda: bool(up.parts()), "the supervisor", PATIENCE_S, self._tell)
+        up.until(
+            lambda: all(part.state == "running" for part in up.parts().values()),
+            "the parts to run",
+            PATIENCE_S,
+            self._tell,
+        )
+        names = ", ".join(up.parts())
+        audience.end(f"{names} run after {time.perf_counter() - begin:.1f} s")
+        self._show_console()
+        audience.begin("Building four views")
+        self._until_there(up)
+        self._found.ready_s = time.perf_counter() - begin
+        audience.end(
+            f"cache ({self._found.cache}), search, DuckDB; Spark's start included, "
+            f"after {self._found.ready_s:.1f} s"
+        )
+
+    def _show_console(self) -> None:
+        if self._project.console is None:
+            return
+        self._found.console = f"http://{self._project.console}/"
+        self._audience.begin("Console")
+        shown = self._plan.browser and webbrowser.open(self._found.console)
+        self._audience.end(f"{self._found.console}{' is open in the browser' if shown else ''}")
+
+    def _write(self, up: Up, watcher: Watcher) -> None:
+        """Write for a while, and kill the broker in the middle of it."""
+        found, seconds = self._found, self._plan.seconds
+        self._audience.begin("Writing to the database", int(seconds * WRITES_PER_S))
+        before = self._records()
+        killer = threading.Timer(seconds / 2, up.kill_part, (KILLED,))
+        begin, note = time.monotonic(), ""
+        killer.start()
+        try:
+            while (now := time.monotonic()) < begin + seconds:
+                new, gone = self._load.step()
+                if new is not None:
+                    watcher.expect(new)
+                if gone is not None:
+                    watcher.forget(gone)
+                found.writes += 1
+                if found.writes % 50 == 0:
+                    note = _so_far(watcher)
+                self._audience.advance(found.writes, note)
+                time.sleep(max(0.0, begin + found.writes / WRITES_PER_S - now))
+            killer.join()
+            found.killed = KILLED
+        finally:
+            killer.cancel()
+            found.load_s = time.monotonic() - begin
+            found.records = -before
+
+    def _settle(self, up: Up, watcher: Watcher) -> None:
+        """All that was written, and the closing of the shop, is in every view."""
+        found, begin = self._found, time.perf_counter()
+        watcher.expect(self._load.close())
+        up.until(lambda: not watcher.waiting, "the last order", PATIENCE_S, self._tell)
+        self._until_there(up)
+        found.settled_s = time.perf_counter() - begin
+        found.latency_p50_s, found.latency_p99_s = watcher.percentiles()
+        found.measured = len(watcher.latencies)
+        found.records += self._records()
+        found.restarts = {name: part.restarts for name, part in up.parts().items()}
+        killed = f", the {found.killed} killed in the middle" if found.killed else ""
+        self._audience.end(
+            f"{found.writes:,} transactions{killed}; in the cache after "
+            f"{found.latency_p50_s:.2f} s (p50), {found.latency_p99_s:.2f} s (p99)"
+        )
+
+    def _compare(self, up: Up) -> None:
+        self._audience.begin("Comparing with the database")
+        self._found.views = verifying.verify(
+            self._database, self._project.views, EQUAL_WITHIN_S, self._tell
+        )
+        rows = sum(view.rows for view in self._found.views)
+        different = sum(view.different for view in self._found.views)
+        self._audience.end(f"{rows:,} rows in four views, {different} differ from the database")
+
+    def _until_there(self, up: Up) -> None:
+        rows = sum(self._database.rows(f"SELECT count(*) FROM {t}")[0][0] for t in TABLES)
+        up.until(lambda: self._records() >= rows, "the capture", PATIENCE_S, self._tell)
+        ends = self._ends()
+        for name, to in self._project.views.items():
+            up.until(
+                lambda name=name, to=to: verifying.has_reached(name, to, ends),  # type: ignore[misc]
+                f"the view {name}",
+                PATIENCE_S,
+                lambda state, name=name: self._tell(f"{name}; {state}"),  # type: ignore[misc]
+            )
+
+    def _ends(self) -> dict[str, dict[int, int]]:
+        return verifying.ends_of(self._project.bootstrap, TOPICS)
+
+    def _records(self) -> int:
+        return sum(sum(partitions.values()) for partitions in self._ends().values())
 
 
-def _snapshot(bootstrap: str, capture: Command, found: Views, audience: Audience) -> None:
-    audience.begin("Capturing a database")
-    begin, deadline = time.perf_counter(), Deadline(PATIENCE_S, capture)
-    while _total(_ends(bootstrap)) < FIRST_ORDERS + CUSTOMERS:
-        deadline.wait("the first snapshot")
-    found.snapshot_s = time.perf_counter() - begin
-    rows = FIRST_ORDERS + CUSTOMERS
-    audience.end(f"{rows:,} rows of SQLite in the log after {found.snapshot_s:.1f} s")
-
-
-def _first(
-    bootstrap: str, folder: Path, deadline: Deadline, found: Views, audience: Audience
-) -> None:
-    audience.begin("Building three views")
-    begin = time.perf_counter()
-    _until_there(bootstrap, folder, deadline)
-    found.build_s = time.perf_counter() - begin
-    audience.end(f"SQLite, search, DuckDB; there after {found.build_s:.1f} s, with Spark's start")
-
-
-def _load(
-    broker: BrokerProcess, shop: Shop, folder: Path, plan: Plan, found: Views, audience: Audience
-) -> None:
-    """Write for a while, and kill the broker in the middle of it."""
-    audience.begin("Writing to the database", int(plan.shop_seconds * WRITES_PER_S))
-    written: dict[int, float] = {}
-    watcher = _Watcher(folder / "views.db", written)
-    killer = threading.Timer(plan.shop_seconds / 2, _kill, (broker,))
-    begin = time.monotonic()
-    killer.start()
-    with watcher:
-        while (now := time.monotonic()) < begin + plan.shop_seconds:
-            if found.writes % 2:
-                shop.change()
-            else:
-                written[shop.order()] = time.monotonic()
-            found.writes += 1
-            audience.advance(found.writes)
-            time.sleep(max(0.0, begin + found.writes / WRITES_PER_S - now))
-        killer.join()
-        deadline = time.monotonic() + PATIENCE_S
-        while watcher.seen < max(written) and time.monotonic() < deadline:
-            time.sleep(0.02)
-    latencies = sorted(watcher.latencies)
-    if len(latencies) > 1:
-        cuts = quantiles(latencies, n=100)
-        found.latency_p50_s, found.latency_p99_s = cuts[49], cuts[98]
-    audience.end(
-        f"{found.writes:,} writes, the broker killed in the middle; in the view after "
-        f"{found.latency_p50_s:.2f} s (p50), {found.latency_p99_s:.2f} s (p99)"
-    )
-
-
-def _kill(broker: BrokerProcess) -> None:
-    broker.kill()
-    broker.start()
-
-
-class _Watcher:
-    """Looks at the list of orders all the time, and notes when each new one is seen there."""
-
-    def __init__(self, path: Path, written: dict[int, float]) -> None:
-        self.seen = 0
-        self.latencies: list[float] = []
-        self._written = written
-        self._path = path
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> _Watcher:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        with closing(sqlite3.connect(self._path, timeout=30)) as db:
-            while not self._over.wait(0.01):
-                newest = db.execute("SELECT max(id) FROM order_list").fetchone()[0] or 0
-                now = time.monotonic()
-                for number in range(self.seen + 1, newest + 1):
-                    if number in self._written:
-                        self.latencies.append(now - self._written[number])
-                self.seen = max(self.seen, newest)
-
-
-def _compare(
-    bootstrap: str, shop: Shop, folder: Path, deadline: Deadline, found: Views, audience: Audience
-) -> None:
-    audience.begin("Comparing the views")
-    _until_captured(bootstrap, shop, deadline)
-    _until_there(bootstrap, folder, deadline)
-    for name in VIEWS:
-        expected, rows = shop.expected(name), _rows(name, folder)
-        found.rows += len(rows)
-        found.different += len(expected ^ rows)
-    audience.end(f"{found.rows:,} rows in three views, {found.different} differ from the database")
-
-
-def _until_captured(bootstrap: str, shop: Shop, deadline: Deadline) -> None:
-    """The capture has all that was committed once a last order of ours is in the log."""
-    before = _total(_ends(bootstrap))
-    shop.order()
-    while _total(_ends(bootstrap)) <= before:
-        deadline.wait("the last change")
-
-
-def _until_there(bootstrap: str, folder: Path, deadline: Deadline) -> None:
-    ends = _ends(bootstrap)
-    for name in VIEWS:
-        end = Position({topic: ends[topic] for topic in _READS.get(name, TOPICS)})
-        while (position := _position(name, folder)) is None or not position.covers(end):
-            deadline.wait(f"the view {name}")
-
-
-def _position(name: str, folder: Path) -> Position | None:
-    from headwater.views.waiting import View
-
-    try:
-        return View(name, _to(name, folder)).position()
-    except Exception:  # it is being made, or its one writer has it open: look again
-        return None
-
-
-def _rows(name: str, folder: Path) -> set[tuple[object, ...]]:
-    from headwater.views.registry import target_for
-    from headwater.views.target import Shape
-
-    target = target_for(_to(name, folder), Shape(name, _SCHEMAS[name](), _KEYS[name]))
-    with target.reading() as (_, batches):
-        return {tuple(row.values()) for batch in batches for row in batch.to_pylist()}
-
-
-_KEYS = {"order_list": ("id",), "order_search": ("id",), "spent": ("customer_id",)}
-
-
-def _schema(*names: str) -> Any:
-    import pyarrow as pa
-
-    numbers = {"id", "customer_id", "cents", "orders"}
-    return pa.schema([(name, pa.int64() if name in numbers else pa.string()) for name in names])
-
-
-_SCHEMAS = {
-    "order_list": lambda: _schema("id", "name", "city", "item", "cents"),
-    "order_search": lambda: _schema("id", "name", "city", "item"),
-    "spent": lambda: _schema("customer_id", "orders", "cents"),
-}
-
-
-def _to(name: str, folder: Path) -> str:
-    scheme, _, rest = VIEWS[name].partition(":")
-    return f"{scheme}:{folder / rest}"
-
-
-def _ends(bootstrap: str) -> dict[str, dict[int, int]]:
-    """Where each topic of the shop ends now."""
-    with closing(consumer(bootstrap, "shop")) as client:
-        known = client.list_topics(timeout=30).topics
-        return {
-            topic: {
-                number: client.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
-                for number in known[topic].partitions
-            }
-            for topic in TOPICS
-            if topic in known
-        }
-
-
-def _total(ends: dict[str, dict[int, int]]) -> int:
-    return sum(sum(partitions.values()) for partitions in ends.values())
+def _so_far(watcher: Watcher) -> str:
+    p50, _ = watcher.percentiles()
+    return f"p50 {p50:.2f} s" if p50 else ""

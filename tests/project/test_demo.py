@@ -1,0 +1,119 @@
+"""The demo's verification can fail: each kind of difference, planted into stores that were right before."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from headwater.cli.demo import MISMATCH, exit_code
+from headwater.project.demo import ShopFound, Summary
+from headwater.project.demo.shop.database import Shop, SQLite
+from headwater.project.demo.shop.expected import BELL, QUERIES, SESSION_GAP_MS, expected
+from headwater.project.demo.shop.load import CUSTOMERS, Load
+from headwater.project.demo.shop.verifying import compare, verify
+from headwater.project.file import load as load_project
+
+NOW_S = 1_800_000_000.0
+
+
+@pytest.fixture
+def database(tmp_path: Path):
+    with closing(SQLite(tmp_path / "shop.db")) as found:
+        yield found
+
+
+@pytest.fixture
+def views(tmp_path: Path, database: SQLite) -> dict[str, str]:
+    """A day in the shop, and views that are right: the answers of the database, in other files."""
+    times = iter(range(10_000))
+    shop = Shop(database, CUSTOMERS)
+    shop.make()
+    traffic = Load(shop, Random(4), clock=lambda: NOW_S + next(times) / 10)
+    traffic.fill(100)
+    for _ in range(300):
+        traffic.step()
+    traffic.close()
+    to = tmp_path / "views.db"
+    with closing(sqlite3.connect(to)) as db, db:
+        for name, (columns, _) in QUERIES.items():
+            db.execute(f"CREATE TABLE {name} ({' NUMERIC, '.join(columns)} NUMERIC)")
+            marks = ",".join("?" * len(columns))
+            db.executemany(f"INSERT INTO {name} VALUES ({marks})", expected(database, name))
+    return dict.fromkeys(QUERIES, f"sqlite:{to}")
+
+
+def change(views: dict[str, str], statement: str) -> None:
+    with closing(sqlite3.connect(views["sessions"].partition(":")[2])) as db, db:
+        assert db.execute(statement).rowcount == 1
+
+
+def verdict(database: SQLite, views: dict[str, str]) -> tuple[int, list[int]]:
+    """The exit code of a demo that had come to this, and how much differs in each view."""
+    summary = Summary("demo", "disk", "here", produced=1, acknowledged=1, replayed=1)
+    summary.shop = ShopFound("SQLite", "a file", views=verify(database, views, patience_s=0))
+    return exit_code(summary), [view.different for view in summary.shop.views]
+
+
+def test_views_that_are_right_are_verified(database: SQLite, views: dict[str, str]):
+    assert verdict(database, views) == (0, [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("statement", "differences"),
+    [
+        ("DELETE FROM order_list WHERE id = 7", [1, 0, 0, 0]),
+        ("UPDATE order_search SET city = 'Nowhere' WHERE id = 9", [0, 2, 0, 0]),
+        ("INSERT INTO order_list SELECT * FROM order_list WHERE id = 8", [1, 0, 0, 0]),
+        (
+            "UPDATE revenue_per_minute SET cents = cents + 1 "
+            "WHERE minute = (SELECT max(minute) FROM revenue_per_minute)",
+            [0, 0, 2, 0],
+        ),
+        (
+            "DELETE FROM sessions WHERE rowid = (SELECT max(rowid) FROM sessions)",
+            [0, 0, 0, 1],
+        ),
+    ],
+)
+def test_a_planted_difference_is_found_and_ends_with_code_1(
+    database: SQLite, views: dict[str, str], statement: str, differences: list[int]
+):
+    change(views, statement)
+    assert verdict(database, views) == (MISMATCH, differences)
+
+
+def test_what_differs_is_named(database: SQLite, views: dict[str, str]):
+    change(views, "DELETE FROM order_list WHERE id = 7")
+    found = compare(database, "order_list", views["order_list"])
+    assert found.example is not None and found.example.startswith("missing: ('7', 'customer ")
+
+
+def test_sessions_are_as_spark_finds_them(database: SQLite):
+    """
+    customer 1   v....v.........v      a gap of five seconds still belongs to it, a longer one does not
+    customer 2     v                   alone
+    the bell                       v   not over
+    """
+    shop = Shop(database, CUSTOMERS)
+    shop.make()
+    for customer, at in ((1, 0), (2, 100), (1, SESSION_GAP_MS), (1, 2 * SESSION_GAP_MS + 1)):
+        shop.visit(customer, "home", at)
+    shop.visit(BELL, "closing", 10**9)
+    assert expected(database, "sessions") == {
+        ("1", "0", "10000", "2"),
+        ("1", "10001", "15001", "1"),
+        ("2", "100", "5100", "1"),
+    }
+
+
+def test_the_project_of_the_demo_is_in_order(tmp_path: Path):
+    from headwater.project.demo.shop.project import write_project
+
+    made = write_project(tmp_path / "shop", postgresql=False, cache="sqlite:data/cache.db")
+    project = load_project(tmp_path / "shop" / "headwater.toml")
+    assert set(project.views) == set(made.views) == set(QUERIES)
+    assert project.pipelines == ("pipelines",)
