@@ -6,7 +6,7 @@ handed on. How a letter is there once however often it is written: `headwater.sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +55,23 @@ class Sorting:
                 for row, reason in zip(rows, reasons, strict=True)
                 if reason is not None
             ]
-            if refused:
-                self._put(refused)
+            put(self.place, refused)
             yield batch.filter(pa.array([reason is None for reason in reasons], pa.bool_()))
 
-    def _put(self, refused: list[tuple[dict[str, Any], str]]) -> None:
-        from headwater.spark.options import Options
-        from headwater.spark.source.values.letters import DeadLetters, Letter
 
-        by_place: dict[tuple[str, int], list[Letter]] = {}
-        for row, reason in refused:
-            headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
-            time_ms = round(row["timestamp"].timestamp() * 1000)
-            letter = Letter(row["offset"], time_ms, row["key"], row["value"], headers, reason)
-            by_place.setdefault((row["topic"], row["partition"]), []).append(letter)
-        settings = Options(self.place.options).client_settings()
-        for (topic, partition), letters in by_place.items():
-            DeadLetters(settings, topic, partition, self.place.topic).put(letters)
+def put(place: Place, refused: Sequence[tuple[Mapping[str, Any], str]]) -> None:
+    """Records with Kafka's columns, each with the reason; on disk when this returns."""
+    if not refused:
+        return
+    from headwater.spark.options import Options
+    from headwater.spark.source.values.letters import DeadLetters, Letter
+
+    by_place: dict[tuple[str, int], list[Letter]] = {}
+    for row, reason in refused:
+        headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+        time_ms = round(row["timestamp"].timestamp() * 1000)
+        letter = Letter(row["offset"], time_ms, row["key"], row["value"], headers, reason)
+        by_place.setdefault((row["topic"], row["partition"]), []).append(letter)
+    settings = Options(place.options).client_settings()
+    for (topic, partition), letters in by_place.items():
+        DeadLetters(settings, topic, partition, place.topic).put(letters)

@@ -24,6 +24,7 @@ from tests.processing.joins.histories import (
     enriched,
     history,
 )
+from tests.processing.killing import forget_the_last_commit
 
 LATENESS = f"{LATENESS_S} seconds"
 SEEDS = range(20) if SOAK else [7]
@@ -115,15 +116,6 @@ def end(rehearsal: Rehearsal, start_ms: int, arrivals: list[Arrival]) -> None:
     for topic, time in (("searches", "searched"), ("clicks", "clicked"), ("orders", "ordered")):
         key = "item" if topic == "orders" else "search"
         send(rehearsal, start_ms, Arrival(later, topic, {"id": "end", key: topic, time: later}))
-
-
-def forget_the_last_commit(rehearsal: Rehearsal, view: str) -> None:
-    """As a kill between the topic and the checkpoint leaves it: the batch comes again."""
-    rehearsal.stop(view)
-    commits = (rehearsal.folder / "checkpoints" / view / "commits").glob("[0-9]*")
-    last = max(commits, key=lambda path: int(path.name))
-    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-    last.unlink()
 
 
 def moment(start_ms: int, second: int) -> str:

@@ -28,7 +28,7 @@ def by_definition(changes: list[Change], event: Event, lateness: int) -> str | N
 def seen(changes: list[Change], *times: int, lateness: int = LATENESS) -> list[str | None]:
     group = Group()
     group.take(changes, [Event(t, "k", str(t)) for t in times], lateness)
-    return [row for _, row in group.decide(NEVER)]
+    return [row for _, row, _ in group.decide(NEVER)]
 
 
 def test_an_event_sees_the_row_that_was_valid_at_its_time():
@@ -57,7 +57,7 @@ def test_of_two_changes_for_one_time_the_later_record_counts():
 def test_an_event_without_a_key_sees_nothing():
     group = Group()
     group.take([change(0, 0, "a")], [Event(5, None, "e")], LATENESS)
-    assert group.decide(NEVER) == [("e", None)]
+    assert group.decide(NEVER) == [("e", None, 5)]
 
 
 def test_what_no_event_can_see_any_more_is_let_go():
@@ -111,4 +111,4 @@ def in_batches(records: list[Change | Event], choice: random.Random) -> list[tup
         group.settle(watermark, forget=100)
         kept = group.to_bytes()
     found += Group.from_bytes(kept).decide(NEVER)
-    return sorted((event, row or "") for event, row in found)
+    return sorted((event, row or "") for event, row, _ in found)

@@ -11,28 +11,25 @@ whatever it holds. A group's state is read and written as a whole: more groups f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwater.processing.durations import Duration, interval, micros
 from headwater.processing.joins.errors import BadJoin
 from headwater.processing.joins.reading import Changes
-from headwater.processing.joins.versions import EVER, NEVER, Change, Event, Group, Joined
+from headwater.processing.joins.rule import OUT, Rule
+from headwater.processing.joins.versions import EVER, NEVER
 from headwater.processing.packing import key_text, packed, unpacked
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.state import GroupState
     from pyspark.sql.types import StructType
 
 HOW = ("left", "inner")
 GROUPS = 512
 FORGET = "7 days"
 KEEP = "1 hour"
-_OUT = "_event STRING, _row STRING"
-_STATE = "kept BINARY"
 
 
 def as_of(
@@ -59,7 +56,7 @@ def as_of(
     still comes. `groups` belongs to the state: about one for each thousand rows of the table.
     """
     wait = micros(lateness)
-    rule = _Rule(wait, NEVER, micros(forget), how == "inner")
+    rule = Rule(wait, NEVER, micros(forget), how == "inner")
     return _joined(_Sides(events, table, at, valid_from, _names(on, table)), how, rule, groups)
 
 
@@ -83,7 +80,7 @@ def enrich(
     the oldest version there is. For `on`, `how` and `groups` see `as_of`.
     """
     wait = None if lateness is None else micros(lateness)
-    rule = _Rule(wait, micros(keep), micros(keep), how == "inner")
+    rule = Rule(wait, micros(keep), micros(keep), how == "inner")
     return _joined(
         _Sides(events, table, "_timestamp", "_timestamp", _names(on, table)), how, rule, groups
     )
@@ -98,77 +95,10 @@ class _Sides:
     on: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """What the function on the workers needs to know."""
-
-    wait: int | None
-    """None: decided at once."""
-    keep: int
-    forget: int
-    inner: bool
-
-    def __call__(
-        self, _: Any, frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """One group of keys in one micro-batch."""
-        known = state.getOption
-        group = Group() if known is None else Group.from_bytes(bytes(known[0]))
-        if not state.hasTimedOut:
-            self._take(group, frames)
-        if self.wait is None:
-            until, settled = NEVER, group.newest - self.keep
-        else:
-            until = settled = state.getCurrentWatermarkMs() * 1000
-        joined = group.decide(until)
-        group.settle(settled, self.forget)
-        if group.versions or group.waiting:
-            state.update((group.to_bytes(),))
-        elif state.exists:
-            state.remove()
-        if (time := group.next_time) is not None:
-            # Called when the watermark, in whole milliseconds, is past this.
-            state.setTimeoutTimestamp(max(1, -(-time // 1000) - 1))
-        yield self._frame(joined)
-
-    def at_once(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """One group of keys in a query that is no stream: everything is there."""
-        group = Group()
-        self._take(group, iter([frame]))
-        return self._frame(group.decide(NEVER))
-
-    def _take(self, group: Group, frames: Iterator[pd.DataFrame]) -> None:
-        for frame in frames:
-            told = frame["_change"].to_numpy(dtype=bool)
-            group.take(_changes(frame[told]), _events(frame[~told]), self.wait or 0)
-
-    def _frame(self, joined: list[Joined]) -> pd.DataFrame:
-        import pandas as pd
-
-        if self.inner:
-            joined = [each for each in joined if each[1] is not None]
-        return pd.DataFrame(joined, columns=["_event", "_row"], dtype=object)
-
-
-def _changes(frame: pd.DataFrame) -> Iterator[Change]:
-    names = ("_key", "_time", "_recorded", "_partition", "_offset")
-    columns = [frame[name].tolist() for name in names]
-    rows = [
-        None if gone else row
-        for gone, row in zip(frame["_gone"].tolist(), frame["_text"].tolist(), strict=True)
-    ]
-    return (Change(*each) for each in zip(*columns, rows, strict=True))
-
-
-def _events(frame: pd.DataFrame) -> Iterator[Event]:
-    columns = [frame[name].tolist() for name in ("_time", "_key", "_text")]
-    return (Event(*each) for each in zip(*columns, strict=True))
-
-
 # ---- the query ----------------------------------------------------------------------------------------
 
 
-def _joined(sides: _Sides, how: str, rule: _Rule, groups: int) -> DataFrame:
+def _joined(sides: _Sides, how: str, rule: Rule, groups: int) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     _check(sides, how)
@@ -177,18 +107,39 @@ def _joined(sides: _Sides, how: str, rule: _Rule, groups: int) -> DataFrame:
     key = F.coalesce(F.xxhash64("_key"), F.lit(0))
     grouped = both.withColumn("_group", F.pmod(key, F.lit(groups)).cast("int")).groupBy("_group")
     if both.isStreaming:
-        timeout = "NoTimeout" if rule.wait is None else "EventTimeTimeout"
-        found = grouped.applyInPandasWithState(rule, _OUT, _STATE, "append", timeout)
+        found = _followed(grouped, rule)
     else:
-        found = grouped.applyInPandas(rule.at_once, _OUT)
+        found = grouped.applyInPandas(rule.at_once, OUT)
     typed = found.select(
         unpacked("_event", sides.events.schema).alias("_event"),
         unpacked("_row", _struct(sides.table.frame, added)).alias("_row"),
+        "_mark",
     )
-    return typed.select("_event.*", *(F.col("_row")[name].alias(name) for name in added))
+    mine = [
+        # This one has the watermark, for windows and joins that follow.
+        F.col("_mark").alias(name)
+        if name == sides.at and rule.wait is not None
+        else F.col("_event")[name]
+        for name in sides.events.columns
+    ]
+    return typed.select(*mine, *(F.col("_row")[name].alias(name) for name in added))
 
 
-def _told(sides: _Sides, rule: _Rule) -> DataFrame:
+def _followed(grouped: Any, rule: Rule) -> DataFrame:
+    from headwater.processing.joins.processor import Processor
+
+    if rule.wait is None:
+        found: DataFrame = grouped.transformWithStateInPandas(
+            Processor(rule), OUT, "append", "None"
+        )
+    else:
+        found = grouped.transformWithStateInPandas(
+            Processor(rule), OUT, "append", "EventTime", eventTimeColumnName="_mark"
+        )
+    return found
+
+
+def _told(sides: _Sides, rule: Rule) -> DataFrame:
     """The events; the column that has the watermark must come from them."""
     from pyspark.sql import functions as F  # noqa: N812
 

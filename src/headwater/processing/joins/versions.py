@@ -59,8 +59,8 @@ class Event(NamedTuple):
     row: str
 
 
-Joined = tuple[str, str | None]
-"""An event's row, and the table's row that it sees."""
+Joined = tuple[str, str | None, int]
+"""An event's row, the table's row that it sees, and the event's time."""
 
 
 def place(versions: list[Version], new: Version) -> None:
@@ -101,6 +101,8 @@ class Group:
     waiting: list[Event] = field(default_factory=list)
     newest: int = EVER
     """The latest time of an event so far."""
+    alarm_ms: int | None = None
+    """When this group asked to be called again, at the latest."""
 
     def take(self, changes: Iterable[Change], events: Iterable[Event], lateness: int) -> None:
         for change in changes:
@@ -119,7 +121,11 @@ class Group:
         none: list[Version] = []
         known = self.versions
         return [
-            (each.row, None if each.key is None else seen(known.get(each.key, none), each.time))
+            (
+                each.row,
+                seen(known.get(each.key, none), each.time) if each.key is not None else None,
+                each.time,
+            )
             for each in due
         ]
 
@@ -139,15 +145,17 @@ class Group:
     def to_bytes(self) -> bytes:
         """As it is kept between two batches: plain tuples, which load fastest."""
         versions = {key: [tuple(v) for v in kept] for key, kept in self.versions.items()}
-        plain = (1, versions, [tuple(each) for each in self.waiting], self.newest)
+        waiting = [tuple(each) for each in self.waiting]
+        plain = (1, versions, waiting, self.newest, self.alarm_ms)
         return pickle.dumps(plain, protocol=5)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Group:
-        form, versions, waiting, newest = pickle.loads(data)
+        form, versions, waiting, newest, alarm_ms = pickle.loads(data)
         assert form == 1, f"state of form {form}"
         return cls(
             {key: [Version(*v) for v in kept] for key, kept in versions.items()},
             [Event(*each) for each in waiting],
             newest,
+            alarm_ms,
         )

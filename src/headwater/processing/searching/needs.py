@@ -12,18 +12,33 @@ need nothing, and then the query is simply always tried: this may cost time, nev
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 Word = tuple[int, str]
 """A field's number in the schema, and a word in it."""
 Needs = frozenset[Word] | None
 """None: always to be tried. Empty: it finds nothing at all."""
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"""
-    r"""|(?P<number>-?\d+(?:\.\d+)?)|(?P<mark>[()\[\]{},:=]))"""
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_TERM = rf"Term\(field=(\d+), type=Str, ({_TEXT})\)"
+_PIECE = re.compile(
+    rf"""(?P<boolean>BooleanQuery\ \{{\ subqueries:\ \[)
+    |(?P<occur>\((?:Must|MustNot|Should),\ )
+    |(?P<term>TermQuery\(Term\(field=\d+,\ type=Str,\ {_TEXT}\)\))
+    |(?P<phrase>Phrase(?:Prefix)?Query\ \{{\ field:\ Field\(\d+\),\ phrase_terms:\ \[
+        (?:\(\d+,\ Term\(field=\d+,\ type=Str,\ {_TEXT}\)\)(?:,\ )?)+\]
+        (?:,\ prefix:\ \(\d+,\ Term\(field=\d+,\ type=Str,\ {_TEXT}\)\))?,\ \w+:\ \d+\ \}})
+    |(?P<set>TermSetQuery\ \{{\ terms_map:\ \{{Field\(\d+\):\ \[
+        (?:Term\(field=\d+,\ type=Str,\ {_TEXT}\)(?:,\ )?)*\]\}}\ \}})
+    |(?P<boost>Boost\(query=)
+    |(?P<nothing>EmptyQuery)
+    |(?P<no_word>AllQuery|RangeQuery\ \{{\ bounds:\ BoundsRange\ \{{\ [^{{}}"]*\ \}}\ \}}
+        |ExistsQuery\ \{{[^{{}}]*\}}|TermQuery\(Term\(field=\d+,\ type=[^()]*\)\))""",
+    re.VERBOSE,
 )
+_END_OF_BOOLEAN = re.compile(r"\], minimum_number_should_match: \d+ \}")
+_END_OF_OCCUR = re.compile(r"\)(?:, )?")
+_END_OF_BOOST = re.compile(r", boost=[-\d.e]+\)")
+_WORDS = re.compile(_TERM)
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]+)\}|(.))")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", '"': '"', "'": "'", "\\": "\\"}
 
@@ -32,44 +47,59 @@ class _Strange(Exception):
     """The text is not of the form that is known."""
 
 
-class Node(NamedTuple):
-    """`Name(…)` or `Name { … }`; what has no name in it is under its number."""
-
-    name: str
-    parts: dict[Any, Any]
-
-
 def needs(shown: str) -> Needs:
     """Of a query as `repr` shows it."""
-    try:
-        tree = _Reader(shown).whole()
-        if not isinstance(tree, Node) or tree.name != "Query":
-            return None
-        return _needs(tree.parts[0])
-    except (_Strange, KeyError, IndexError, TypeError, ValueError):
+    if not (shown.startswith("Query(") and shown.endswith(")")):
         return None
+    try:
+        found, end = _node(shown, len("Query("))
+    except _Strange:
+        return None
+    return found if end == len(shown) - 1 else None
 
 
-def _needs(node: Any) -> Needs:
-    known: dict[str, Callable[[Node], Needs]] = {
-        "BooleanQuery": _boolean,
-        "TermQuery": lambda each: _one([each.parts[0]]),
-        "PhraseQuery": _phrase,
-        "PhrasePrefixQuery": _phrase,
-        "TermSetQuery": _any_of,
-        "Boost": lambda each: _needs(each.parts["query"]),
-        "EmptyQuery": lambda _: frozenset(),
-    }
-    found = known.get(node.name)
-    return None if found is None else found(node)
+def _node(shown: str, at: int) -> tuple[Needs, int]:
+    """What the query that begins there needs, and where it ends."""
+    piece = _PIECE.match(shown, at)
+    if piece is None:
+        raise _Strange
+    kind = piece.lastgroup
+    if kind == "boolean":
+        return _boolean(shown, piece.end())
+    if kind == "boost":
+        found, end = _node(shown, piece.end())
+        return found, _after(_END_OF_BOOST, shown, end)
+    if kind == "no_word":
+        return None, piece.end()
+    if kind == "nothing":
+        return frozenset(), piece.end()
+    words = [(int(field), _unescaped(text)) for field, text in _WORDS.findall(piece[0])]
+    if kind == "set":
+        return frozenset(words), piece.end()
+    if kind == "phrase" and piece[0].startswith("PhrasePrefix"):
+        words.pop()  # the last one is only the beginning of a word
+    if kind not in ("term", "phrase"):
+        raise _Strange
+    # All of these must occur, so any of them will do: the longest, which is likely the rarest.
+    return frozenset([max(words, key=_length)]) if words else None, piece.end()
 
 
-def _boolean(node: Node) -> Needs:
-    children = [(occur.name, child) for occur, child in node.parts["subqueries"]]
-    musts = [_needs(child) for occur, child in children if occur == "Must"]
+def _boolean(shown: str, at: int) -> tuple[Needs, int]:
+    musts: list[Needs] = []
+    shoulds: list[Needs] = []
+    while (piece := _PIECE.match(shown, at)) is not None and piece.lastgroup == "occur":
+        found, end = _node(shown, piece.end())
+        at = _after(_END_OF_OCCUR, shown, end)
+        if piece[0] == "(Must, ":
+            musts.append(found)
+        elif piece[0] == "(Should, ":
+            shoulds.append(found)
+    return _combined(musts, shoulds), _after(_END_OF_BOOLEAN, shown, at)
+
+
+def _combined(musts: list[Needs], shoulds: list[Needs]) -> Needs:
     if usable := [each for each in musts if each is not None]:
         return min(usable, key=lambda words: (len(words), -min(map(_length, words), default=0)))
-    shoulds = [_needs(child) for occur, child in children if occur == "Should"]
     if musts or not shoulds:
         return None
     united: set[Word] = set()
@@ -80,135 +110,27 @@ def _boolean(node: Node) -> Needs:
     return frozenset(united)
 
 
-def _phrase(node: Node) -> Needs:
-    return _one([term for _, term in node.parts["phrase_terms"]])
-
-
-def _any_of(node: Node) -> Needs:
-    words = [_word(term) for terms in node.parts["terms_map"].values() for term in terms]
-    return None if None in words else frozenset(each for each in words if each is not None)
-
-
-def _one(terms: list[Node]) -> Needs:
-    """All of these must occur, so any of them will do: the longest, which is likely the rarest."""
-    words = [word for word in map(_word, terms) if word is not None]
-    return frozenset([max(words, key=_length)]) if words else None
-
-
-def _word(term: Node) -> Word | None:
-    if term.name != "Term" or term.parts.get("type") != Node("Str", {}) or "path" in term.parts:
-        return None  # a number, or a word within a JSON field
-    return int(term.parts["field"]), str(term.parts[0])
+def _after(pattern: re.Pattern[str], shown: str, at: int) -> int:
+    found = pattern.match(shown, at)
+    if found is None:
+        raise _Strange
+    return found.end()
 
 
 def _length(word: Word) -> int:
     return len(word[1])
 
 
-# ---- Rust's way to show a value ------------------------------------------------------------------------
-
-
-class _Reader:
-    """`Name { field: value }`, `Name(value, name=value)`, `[value]`, `(value, value)`, `{value: value}`."""
-
-    def __init__(self, shown: str) -> None:
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        while at < len(shown.rstrip()):
-            found = _TOKEN.match(shown, at)
-            if found is None or found.lastgroup is None:
-                raise _Strange(shown[at:])
-            self._tokens.append((found.lastgroup, found[found.lastgroup]))
-            at = found.end()
-        self._at = 0
-
-    def whole(self) -> Any:
-        found = self._value()
-        if self._at != len(self._tokens):
-            raise _Strange
-        return found
-
-    def _value(self) -> Any:
-        kind, text = self._next()
-        if kind == "text":
-            return _unescaped(text)
-        if kind == "number":
-            return float(text) if "." in text else int(text)
-        if kind == "name":
-            return self._node(text)
-        if text == "[":
-            return self._listed("]")
-        if text == "(":
-            return tuple(self._listed(")"))
-        if text == "{":
-            return dict(self._pairs())
-        raise _Strange
-
-    def _node(self, name: str) -> Node:
-        if self._eat("("):
-            return Node(name, dict(self._arguments()))
-        if self._eat("{"):
-            return Node(name, {_plain(key): value for key, value in self._pairs()})
-        return Node(name, {})
-
-    def _arguments(self) -> list[tuple[Any, Any]]:
-        found: list[tuple[Any, Any]] = []
-        number = 0
-        while not self._eat(")"):
-            value = self._value()
-            if isinstance(value, Node) and self._eat("="):
-                found.append((value.name, self._value()))
-            else:
-                found.append((number, value))
-                number += 1
-            self._eat(",")
-        return found
-
-    def _pairs(self) -> list[tuple[Any, Any]]:
-        found = []
-        while not self._eat("}"):
-            key = self._value()
-            if not self._eat(":"):
-                raise _Strange
-            found.append((_hashable(key), self._value()))
-            self._eat(",")
-        return found
-
-    def _listed(self, end: str) -> list[Any]:
-        found = []
-        while not self._eat(end):
-            found.append(self._value())
-            self._eat(",")
-        return found
-
-    def _next(self) -> tuple[str, str]:
-        if self._at >= len(self._tokens):
-            raise _Strange
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _eat(self, mark: str) -> bool:
-        if self._at < len(self._tokens) and self._tokens[self._at] == ("mark", mark):
-            self._at += 1
-            return True
-        return False
-
-
-def _hashable(key: Any) -> Any:
-    return (key.name, *key.parts.items()) if isinstance(key, Node) else key
-
-
-def _plain(key: Any) -> Any:
-    """A field's name alone."""
-    return key[0] if isinstance(key, tuple) and len(key) == 1 else key
-
-
 def _unescaped(text: str) -> str:
+    """A text as Rust shows it."""
+    if "\\" not in text:
+        return text[1:-1]
+
     def one(found: re.Match[str]) -> str:
         if found[1] is not None:
             return chr(int(found[1], 16))
         if found[2] not in _PLAIN:
-            raise _Strange(text)
+            raise _Strange
         return _PLAIN[found[2]]
 
     return _ESCAPE.sub(one, text[1:-1])

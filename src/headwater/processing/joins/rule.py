@@ -1,0 +1,76 @@
+"""How a join with a table decides, and its rows on the way from pandas to `versions` and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwater.processing.joins.versions import NEVER, Change, Event, Group, Joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OUT = "_event STRING, _row STRING, _mark TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Of one join."""
+
+    wait: int | None
+    """Microseconds behind the newest event; None: decided at once."""
+    keep: int
+    """Where nothing waits, how long versions are kept behind the newest event."""
+    forget: int
+    """How long deletions are."""
+    inner: bool
+
+    def take(self, group: Group, frames: Iterator[pd.DataFrame]) -> None:
+        for frame in frames:
+            told = frame["_change"].to_numpy(dtype=bool)
+            group.take(_changes(frame[told]), _events(frame[~told]), self.wait or 0)
+
+    def decide(self, group: Group, watermark: int | None) -> pd.DataFrame:
+        """What is due now; the group lets go of what it needs no longer."""
+        if watermark is None:
+            joined = group.decide(NEVER)
+            group.settle(group.newest - self.keep, self.forget)
+        else:
+            joined = group.decide(watermark)
+            group.settle(watermark, self.forget)
+        return self._frame(joined)
+
+    def at_once(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """One group of keys in a query that is no stream: everything is there."""
+        group = Group()
+        self.take(group, iter([frame]))
+        return self._frame(group.decide(NEVER))
+
+    def _frame(self, joined: list[Joined]) -> pd.DataFrame:
+        import pandas as pd
+
+        if self.inner:
+            joined = [each for each in joined if each[1] is not None]
+        found = pd.DataFrame(
+            {"_event": [each[0] for each in joined], "_row": [each[1] for each in joined]},
+            dtype=object,
+        )
+        times = [each[2] if each[2] > 0 else None for each in joined]
+        found["_mark"] = pd.to_datetime(pd.Series(times, dtype="Int64"), unit="us")
+        return found
+
+
+def _changes(frame: pd.DataFrame) -> Iterator[Change]:
+    names = ("_key", "_time", "_recorded", "_partition", "_offset")
+    columns = [frame[name].tolist() for name in names]
+    rows = [
+        None if gone else row
+        for gone, row in zip(frame["_gone"].tolist(), frame["_text"].tolist(), strict=True)
+    ]
+    return (Change(*each) for each in zip(*columns, rows, strict=True))
+
+
+def _events(frame: pd.DataFrame) -> Iterator[Event]:
+    columns = [frame[name].tolist() for name in ("_time", "_key", "_text")]
+    return (Event(*each) for each in zip(*columns, strict=True))
