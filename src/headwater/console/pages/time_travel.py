@@ -138,7 +138,7 @@ class _Search:
         self._visit, self._topic, self._key = visit, topic, key
         self._stop = threading.Event()
         self._done = (0, 0)
-        self._place = ui.element("div").classes("full-width")
+        self._place = ui.element("div").classes("hw-stack")
         with self._place, elements.card() as card:
             card.props["aria-label"] = "Looking for the key"
             with ui.element("div").classes("hw-tools"):

@@ -65,7 +65,7 @@ def _gone(change: Change) -> str:
 
 def _table(lines: list[str]) -> str:
     head = "<thead><tr><th>Column</th><th>Value</th><th>Before</th></tr></thead>"
-    return f'<table class="hw-row">{head}<tbody>{"".join(lines)}</tbody></table>'
+    return f'<table class="hw-fields">{head}<tbody>{"".join(lines)}</tbody></table>'
 
 
 def _line(name: str, value: Any, before: Any, is_changed: bool) -> str:

@@ -61,7 +61,7 @@ class Journey:
             self._when = ui.label("").classes("hw-figure-value").props('role="status"')
             ui.space()
             self._mode = ui.toggle({"change": "by change", "time": "by time"}, value="change")
-            self._mode.props('dense no-caps unelevated size=sm aria-label="The slider goes"')
+            self._mode.props('dense no-caps unelevated aria-label="The slider goes"')
             self._mode.on_value_change(self._set_slider)
         with ui.element("div").classes("hw-slide"):
             self._back = self._button("chevron_left", "The change before", -1)

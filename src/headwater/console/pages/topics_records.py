@@ -52,8 +52,12 @@ class Records:
                 self._build_moves()
             self._find_row = ui.element("div").classes("hw-tools")
             self._trouble = ui.element("div").classes("full-width")
-            self._said = ui.label("Loading …").classes("hw-soft hw-small hw-said")
-            self._said.props('role="status"')
+            with ui.element("div").classes("hw-said-row"):
+                self._said = ui.label("Loading …").classes("hw-soft hw-small hw-said")
+                self._said.props('role="status"')
+                ui.space()
+                self._order = ui.button("Newest first", icon="swap_vert", on_click=self._turn_order)
+                self._order.props("flat no-caps dense size=sm")
             with ui.element("div").classes("hw-split"):
                 with ui.element("div").classes("hw-split-main"):
                     self._rows = Rows(self._decoder, self.open)
@@ -75,8 +79,6 @@ class Records:
             self._older = _move("chevron_left", "Older", lambda: self.walk.older())
             self._newer = _move("chevron_right", "Newer", lambda: self.walk.newer())
             self._newest = _move("last_page", "Newest", self._to_newest)
-        self._order = ui.button("Newest first", icon="swap_vert", on_click=self._turn_order)
-        self._order.props("flat no-caps")
         self._follow = ui.button("Follow", icon="play_arrow", on_click=self._toggle_tail)
         self._follow.props("outline no-caps")
 
