@@ -41,7 +41,9 @@ _PLACE = """
     @click.stop="() => $parent.$emit('open', props.row.place)">{{ props.value }}</button>
 </q-td>
 """
-_CLIP = """<q-td :props="props" class="hw-clip" :class="'hw-clip-' + props.col.name">{{ props.value }}</q-td>"""
+_CLIP = """
+<q-td :props="props" class="hw-clip" :class="'hw-clip-' + props.col.name">{{ props.value }}</q-td>
+"""
 
 
 class Found(NamedTuple):
