@@ -90,8 +90,18 @@ def located(log: Log, topic: str, place: Place, ranges: Mapping[int, Range]) -> 
     if place.partition is None:
         return Cursor({p: _within(offset, both) for p, both in ranges.items()})
     if place.partition not in ranges:
-        raise NotThere(f"{topic} has no partition {place.partition}")
+        raise NotThere(
+            f"{topic} has no partition {place.partition}", hint=f"it has 0 to {max(ranges)}"
+        )
     return Cursor({place.partition: _within(offset, ranges[place.partition])})
+
+
+def is_beyond(place: Place, ranges: Mapping[int, Range]) -> bool:
+    """Whether it names an offset that no partition has come to yet."""
+    if place.offset is None or place == END:
+        return False
+    ends = [end for p, (_, end) in ranges.items() if place.partition in (None, p)]
+    return all(place.offset > end for end in ends)
 
 
 def _within(offset: int, both: Range) -> int:

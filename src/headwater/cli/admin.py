@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headwater.cli.properties import read_settings
+from headwater.cli.client import client_config
 from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+    from headwater.browse.log import Log
+
 TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+PROJECT_FILE = "headwater.toml"
 
 
 class RequestRefused(HeadwaterError):
@@ -42,8 +44,22 @@ def bootstrap_option() -> Any:
         "--bootstrap",
         metavar="HOST:PORT",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Address of the log: headwater's broker or Apache Kafka.",
+        callback=_of_the_project,
+        help="Address of the log: headwater's broker or Apache Kafka. In a project's folder, its log.",
     )
+
+
+def _of_the_project(context: typer.Context, value: str) -> str:
+    """Where nobody named a log and headwater.toml is here, its log is meant."""
+    source = context.get_parameter_source("bootstrap")
+    if source is None or source.name != "DEFAULT" or not Path(PROJECT_FILE).is_file():
+        return value
+    from headwater.project.file import load
+
+    try:
+        return load(Path(PROJECT_FILE)).address
+    except HeadwaterError:
+        return value  # `headwater doctor` says what is wrong with the file
 
 
 def json_option() -> Any:
@@ -56,11 +72,11 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    own = _client_config()
+    own = client_config()
     # librdkafka would go on trying until its time is up; a person wants to know now. What is behind
     # TLS or a login cannot be asked so simply.
-    if not own and (absence := _absence(bootstrap)) is not None:
-        raise absence
+    if not own and (missing := absence(bootstrap)) is not None:
+        raise missing
     quiet = logging.getLogger("headwater.cli.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -80,18 +96,12 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
         raise translated(failure.args[0], bootstrap) from None
 
 
-def _client_config() -> dict[str, str]:
-    """How to reach a secured broker: librdkafka's settings in the file of HEADWATER_CLIENT_CONFIG."""
-    path = os.environ.get("HEADWATER_CLIENT_CONFIG")
-    return read_settings(Path(path)) if path else {}
-
-
 def translated(error: Any, bootstrap: str) -> HeadwaterError:
     """One of confluent-kafka's errors as one of ours."""
     name = error.name()
     if name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"):
-        absence = None if _client_config() else _absence(bootstrap)
-        return absence or BrokerUnreachable(
+        missing = None if client_config() else absence(bootstrap)
+        return missing or BrokerUnreachable(
             f"the broker at {bootstrap} did not complete the request ({name})",
             hint="see what the broker logs; one that wants TLS or a login is reached with "
             "HEADWATER_CLIENT_CONFIG=FILE (docs/security.md)",
@@ -100,7 +110,7 @@ def translated(error: Any, bootstrap: str) -> HeadwaterError:
     return RequestRefused(f"the broker refused: {said} ({name})", hint=_HINTS.get(name))
 
 
-def _absence(bootstrap: str) -> BrokerUnreachable | None:
+def absence(bootstrap: str) -> BrokerUnreachable | None:
     """What to say where no broker answers at any of the addresses; None where one does."""
     answers = {hello(address, CONNECT_TIMEOUT_S) for address in bootstrap.split(",")}
     if Answer.BROKER in answers:
@@ -123,6 +133,18 @@ _HINTS = {
     "INVALID_CONFIG": "headwater settings lists names and defaults",
     "INVALID_PARTITIONS": "a topic's partitions can only become more",
 }
+
+
+@contextmanager
+def opened(bootstrap: str) -> Iterator[Log]:
+    """What `browse` asks, for the time of one command; that no broker answers is said at once."""
+    own = client_config()
+    if not own and (missing := absence(bootstrap)) is not None:
+        raise missing
+    from headwater.browse.log import Log
+
+    with Log(bootstrap, own) as log:
+        yield log
 
 
 def print_json(value: object) -> None:

@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 
 from headwater import __version__
+from headwater.cli.completion import completed_words
 
 # In the order in which `headwater --help` shows them.
 COMMANDS = (
@@ -21,6 +22,7 @@ COMMANDS = (
     "doctor",
     "broker",
     "capture",
+    "captures",
     "run",
     "console",
     "views",
@@ -29,6 +31,11 @@ COMMANDS = (
     "verify",
     "state",
     "topics",
+    "produce",
+    "tail",
+    "replay",
+    "groups",
+    "lag",
     "users",
     "acls",
     "deadletters",
@@ -75,7 +82,7 @@ def build(words: list[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_headwater)
-    named = [name for name in words[:1] if name in COMMANDS]
+    named = [name for name in words[:1] or completed_words() if name in COMMANDS]
     for name in named or COMMANDS:
         import_module(f"headwater.cli.{name}").add_to(app)
     return app

@@ -205,46 +205,10 @@ def status(
     as_json: bool = json_option(),
 ) -> None:
     """How far the capture is: its position in the log, and what the database keeps for it."""
-    from headwater.capture.source import open_source
-    from headwater.capture.writer import read_positions
+    from headwater.cli.capture_status import asked, shown
 
-    config = _config(name, bootstrap, file, database, [])
-    stored = read_positions(bootstrap, [name], config.client).get(name)
-    source = open_source(config)
-    try:
-        lag = source.lag()
-    finally:
-        source.close()
-    shown: dict[str, Any] = {
-        "capture": name,
-        "position": stored["position"] if stored else None,
-        "stored_ms": stored["ts_ms"] if stored else None,
-        "lag_bytes": lag.bytes,
-        "lag_seconds": lag.seconds,
-        "detail": lag.detail,
-    }
-    if as_json:
-        print(json.dumps(shown, indent=2))
-        return
-    if stored is None:
-        print(f"{name}: never run")
-    else:
-        ago = time.time() - stored["ts_ms"] / 1000
-        phase = "in its first snapshot" if "snapshot" in stored["position"] else "streaming"
-        if "again" in stored["position"]:
-            phase = "removed, or told to begin anew"
-        print(f"{name}: {phase}; position stored {ago:.0f} s ago")
-        print(f"  position  {json.dumps(_short(stored['position']))}")
-    if lag.bytes is not None:
-        print(f"  behind    {lag.bytes:,} bytes")
-    if lag.seconds is not None:
-        print(f"  behind    {lag.seconds:.1f} s")
-    if lag.detail:
-        print(f"  database  {lag.detail}")
-
-
-def _short(position: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in position.items() if key != "schemas"}
+    found = asked(_config(name, bootstrap, file, database, []))
+    print(json.dumps(found, indent=2) if as_json else shown(found))
 
 
 def _config(
