@@ -38,10 +38,10 @@ def status(file: Path = file_option(), as_json: bool = json_option()) -> int:
     width = max(len(entry.name) for entry in entries)
     for entry in entries:
         line = f"{entry.name.ljust(width)}  {entry.state:<8} for {_for(entry.since):<8}"
-        if entry.restarts:
-            line += f" started again {entry.restarts} times; last: {entry.reason}"
         if entry.page:
             line += f" {entry.page}"
+        if entry.restarts:
+            line += f" started again {entry.restarts} times; last: {entry.reason}"
         print(line.rstrip())
     return 0 if good else NOT_UP
 

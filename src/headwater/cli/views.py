@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli.admin import (
-    TIMEOUT_S,
     admin,
     bootstrap_option,
     json_option,
@@ -23,12 +22,7 @@ from headwater.cli.client import client_settings
 from headwater.cli.pipeline_words import paths_argument, to_option, understood
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-    from headwater.pipelines.declared import View
-    from headwater.spark.connect import Cluster
     from headwater.views.listing import Listed
-    from headwater.views.position import Position
 
 WATCH_S = 1.0
 
@@ -52,6 +46,7 @@ def views(
     Example: headwater views pipelines/ --watch
     """
     from headwater.pipelines.handles import views_of
+    from headwater.pipelines.listed import listed
     from headwater.spark.connect import Cluster
 
     given = understood(paths, to, bootstrap)
@@ -61,38 +56,13 @@ def views(
         cluster = Cluster(client_settings(bootstrap))
         try:
             while True:
-                listed = [_listed(view, cluster, client) for view in declared]
-                _show(listed, as_json=as_json, again=watch)
+                found = [listed(view, cluster, client) for view in declared]
+                _show(found, as_json=as_json, again=watch)
                 if not watch:
                     return
                 time.sleep(WATCH_S)
         finally:
             cluster.close()
-
-
-def _listed(view: View, cluster: Cluster, client: AdminClient) -> Listed:
-    from headwater.pipelines.handles import handle
-    from headwater.views import listing
-    from headwater.views.registry import is_target
-
-    if is_target(view.to):
-        return listing.in_target(handle(view), cluster)
-    return listing.by_group(view.name, view.to, _committed(client, view.group), cluster)
-
-
-def _committed(client: AdminClient, group: str) -> Position | None:
-    """The position of a view that goes to a topic: what its query has told the log."""
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
-    from headwater.views.position import Position
-
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = client.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
-    offsets: dict[str, dict[int, int]] = {}
-    for place in found[group].result().topic_partitions:
-        if place.offset >= 0:
-            offsets.setdefault(place.topic, {})[place.partition] = place.offset
-    return Position(offsets) if offsets else None
 
 
 def _show(listed: list[Listed], *, as_json: bool, again: bool) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headwater.browse.log import Log
     from headwater.console.history import History
     from headwater.console.jobs import Jobs
+    from headwater.console.watching import Watch
     from headwater.project.file import Project
 
 
@@ -31,15 +32,18 @@ class Context:
     log: Log
     """The one connection of `headwater.browse`, for all pages and threads."""
     history: History
+    watch: Watch
     jobs: Jobs
 
     def start(self) -> None:
         """With the server."""
         self.history.start()
+        self.watch.start()
 
     async def stop(self) -> None:
         await self.jobs.stop_all()
         self.history.stop()
+        self.watch.stop()
         self.log.close()
 
     def must_write(self) -> None:

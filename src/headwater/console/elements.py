@@ -22,7 +22,7 @@ Tone = Literal["good", "warn", "bad", "calm"]
 def heading(title: str, sentence: str = "") -> None:
     """The one h1 of a page, and what the page is for."""
     with ui.element("header").classes("hw-heading"):
-        ui.html(title, sanitize=_escaped, tag="h1")
+        ui.html(title, sanitize=escaped, tag="h1")
         if sentence:
             ui.label(sentence).classes("hw-soft")
     ui.page_title(f"{title} · headwater")
@@ -30,7 +30,7 @@ def heading(title: str, sentence: str = "") -> None:
 
 def section(title: str) -> None:
     """A heading of the second rank."""
-    ui.html(title, sanitize=_escaped, tag="h2")
+    ui.html(title, sanitize=escaped, tag="h2")
 
 
 @contextmanager
@@ -68,6 +68,14 @@ def absent(sentence: str, remedy: str = "", *, icon: str = "water_drop") -> None
         ui.label(sentence).classes("hw-absent-sentence")
         if remedy:
             ui.label(remedy).classes("hw-soft")
+
+
+def loading() -> ui.element:
+    """Where something comes in a moment; shown only to those who have to wait for it."""
+    with ui.element("div").classes("hw-loading").props('role="status"') as made:
+        ui.spinner("dots", size="2em")
+        ui.label("Loading").classes("hw-hidden")
+    return made
 
 
 def trouble(error: BaseException) -> None:
@@ -154,5 +162,6 @@ def table(columns: list[dict[str, Any]], rows: list[dict[str, Any]], **options: 
     ).classes("hw-table")
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text as HTML shows it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -32,6 +32,8 @@ class Keeping:
         self._busy = False
         self._trouble = ui.column().classes("full-width")
         self._place = ui.column().classes("full-width hw-kept")
+        with self._place:
+            self._wait: ui.element | None = elements.loading()
         # Not at once: the page goes out first, and the timer runs once a browser is there.
         self._timer = ui.timer(every_s, self.again, immediate=True)
 
@@ -44,6 +46,9 @@ class Keeping:
             result = await loaded(self._load)
             if self._gone():
                 return
+            if self._wait is not None:
+                self._wait.delete()
+                self._wait = None
             with self._place:
                 outcome = self._draw(result)
                 if isinstance(outcome, Awaitable):

@@ -16,6 +16,7 @@ from headwater.console.addresses import DEFAULT
 from headwater.console.context import Context
 from headwater.console.history import History
 from headwater.console.jobs import Jobs
+from headwater.console.watching import Watch
 from headwater.project.file import FILE, Project, load
 
 
@@ -31,13 +32,15 @@ class Given:
     read_only: bool
 
     def context(self, *, read_only: bool) -> Context:
+        log = Log(self.bootstrap, self.client)
         return Context(
             bootstrap=self.bootstrap,
             client=self.client,
             project=self.project,
             read_only=read_only or self.read_only,
-            log=Log(self.bootstrap, self.client),
+            log=log,
             history=History(self.bootstrap, self.client),
+            watch=Watch(log, self.project),
             jobs=Jobs(),
         )
 

@@ -1,14 +1,118 @@
-"""The front page: sources, topics, queries and views as one picture."""
+"""The front page: sources, topics, queries and views as one picture, live, red where it hurts."""
 
 from __future__ import annotations
 
+from nicegui import ui
+
 from headwater.console import elements
 from headwater.console.context import Visit
+from headwater.console.flow.graph import Graph, graph_of
+from headwater.console.flow.picture import Picture
+from headwater.console.flow.seen import Looking, Seen
+from headwater.console.live import keep
 from headwater.console.pages import Page
+from headwater.console.sentences import duration, short
+
+EVERY_S = 2.0
+HURTING_MOST = 6
 
 
 def show(visit: Visit) -> None:
     elements.heading("Flow", "What comes in, what becomes of it, and where it hurts.")
+    shown = _Shown(visit)
+    keep(Looking(visit.context).look, shown.draw, EVERY_S)
+
+
+class _Shown:
+    """What the page has, and changes at each look."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._made = False
+
+    def _make(self) -> None:
+        with ui.element("div").classes("hw-strip"):
+            self._state = ui.element("div").classes("hw-strip-state").props('aria-live="polite"')
+            self._rate = elements.figure("Into topics", "–")
+            self._late = elements.figure("Slowest view", "–")
+            self._letters = elements.figure("Dead letters", "–")
+        self._hurting = ui.element("ul").classes("hw-hurting")
+        with elements.card():
+            self._empty = ui.element("div")
+            self._picture = Picture()
+            self._left_out = ui.label().classes("hw-soft hw-small")
+        self._made = True
+
+    def draw(self, seen: Seen) -> None:
+        if not self._made:
+            self._make()
+        graph = graph_of(seen)
+        self._picture.draw(graph, is_stale=seen.trouble is not None)
+        self._picture.set_visibility(bool(graph.nodes))
+        self._left_out.set_text(
+            f"{graph.left_out} quieter topics are left out; the page Topics has all of them."
+        )
+        self._left_out.set_visibility(graph.left_out > 0)
+        self._draw_state(seen, graph)
+        self._draw_figures(seen)
+        self._draw_empty(seen, graph)
+
+    def _draw_state(self, seen: Seen, graph: Graph) -> None:
+        self._state.clear()
+        self._hurting.clear()
+        hurting = [] if seen.trouble else graph.hurting
+        with self._state:
+            if seen.trouble:
+                elements.state("The log does not answer", "bad")
+            elif hurting:
+                one = len(hurting) == 1
+                words = "1 thing needs" if one else f"{len(hurting)} things need"
+                elements.state(f"{words} attention", "bad")
+            elif not graph.nodes:
+                elements.state("Nothing flows yet", "calm")
+            else:
+                elements.state("All is well", "good")
+        with self._hurting:
+            if seen.trouble:
+                ui.html(
+                    _item(
+                        "", "/parts", "the log", f"{seen.trouble}; the picture is the last one seen"
+                    ),
+                    sanitize=False,
+                    tag="li",
+                )
+            for node in hurting[:HURTING_MOST]:
+                ui.html(
+                    _item(node.kind, node.href, node.name, node.trouble), sanitize=False, tag="li"
+                )
+        self._hurting.set_visibility(bool(hurting or seen.trouble))
+
+    def _draw_figures(self, seen: Seen) -> None:
+        rates = [t.rate for name, t in seen.topics.items() if not name.startswith("_") and t.rate]
+        self._rate.set_text("–" if seen.trouble else f"{short(sum(rates))} records/s")
+        lags = [v.listed.lag for v in seen.views if v.listed and v.listed.lag]
+        late = max((lag.seconds for lag in lags if lag.records), default=0.0)
+        self._late.set_text(duration(late) + " behind" if late else "up to date" if lags else "–")
+        self._letters.set_text(short(sum(seen.letters.values())))
+
+    def _draw_empty(self, seen: Seen, graph: Graph) -> None:
+        self._empty.clear()
+        if graph.nodes:
+            return
+        with self._empty:
+            if seen.trouble:
+                elements.absent("There is nothing to show until the log answers.", seen.trouble)
+            else:
+                elements.absent(
+                    "The log has no topics yet.",
+                    "Publish a record, start a capture, or run: headwater demo",
+                )
+
+
+def _item(kind: str, href: str, name: str, trouble: str) -> str:
+    from html import escape
+
+    return f'<a href="{escape(href)}">{escape(f"{kind} {name}".strip())}</a>: {escape(trouble)}'
 
 
 PAGES = [Page("/", "Flow", show, icon="account_tree", order=0)]

@@ -1,0 +1,107 @@
+"""Everything that the picture of the flow needs, of one moment.
+
+Called in a thread by the front page, which does not wait: what is slow to ask comes with a later look, and
+what cannot be asked now (a broker that is away) keeps its last answer, so that the picture stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.console.context import Context
+from headwater.console.history import RATE_OVER_MS, Sample
+from headwater.console.watching.captures import CaptureNow
+from headwater.console.watching.queries import QueryNow
+from headwater.console.watching.views import ViewNow
+from headwater.project.record import Entry
+
+
+@dataclass(frozen=True)
+class TopicSeen:
+    """`end`: the ends of its partitions, added up."""
+
+    end: int
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look."""
+
+    captures: Sequence[CaptureNow] = ()
+    queries: Sequence[QueryNow] = ()
+    views: Sequence[ViewNow] = ()
+    topics: Mapping[str, TopicSeen] = field(default_factory=dict)
+    lags: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Group → topic → records."""
+    reads: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(group, topic) → records per second that it has read lately."""
+    letters: Mapping[str, int] = field(default_factory=dict)
+    is_up: bool = False
+    parts: Sequence[Entry] = ()
+    trouble: str | None = None
+    """Why the log cannot be asked, where it cannot."""
+
+
+class Looking:
+    """Looks again and again, and remembers the last answers."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._last = Seen()
+
+    def look(self) -> Seen:
+        watch, history = self._context.watch, self._context.history
+        is_up, parts = watch.parts.read()
+        seen = replace(
+            self._last,
+            queries=watch.queries.now(),
+            is_up=is_up,
+            parts=parts,
+            trouble=history.trouble,
+        )
+        if history.trouble is None:
+            samples = history.samples()
+            seen = replace(
+                seen,
+                captures=watch.captures.glance(),
+                views=watch.views.glance(),
+                letters=watch.letters.glance(),
+                topics={
+                    name: TopicSeen(history.end(name) or 0, history.rate(name))
+                    for name in history.topics()
+                },
+                lags=history.lags(),
+                reads=reads_of(samples),
+            )
+        self._last = seen
+        return seen
+
+
+def reads_of(samples: Sequence[Sample]) -> dict[tuple[str, str], float]:
+    """How quickly groups read: what their positions moved over the last ten seconds."""
+    if len(samples) < 2:
+        return {}
+    last = samples[-1]
+    first = next(s for s in samples if s.time_ms >= last.time_ms - RATE_OVER_MS)
+    took_s = (last.time_ms - first.time_ms) / 1000
+    if took_s <= 0:
+        return {}
+    now, before = _positions(last), _positions(first)
+    return {
+        place: max(0.0, (position - before[place]) / took_s)
+        for place, position in now.items()
+        if place in before
+    }
+
+
+def _positions(sample: Sample) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], Any] = {}
+    for group, places in sample.lags.items():
+        for (topic, _), lag in places.items():
+            if topic in sample.ends:
+                found.setdefault((group, topic), sample.ends[topic])
+                found[group, topic] -= lag
+    return found

@@ -1,0 +1,110 @@
+"""The parts of the project: the processes that the supervisor keeps running, and what each printed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from nicegui import ui
+
+from headwater.console import elements
+from headwater.console.addresses import link
+from headwater.console.cards import Cards, Said, StateWord
+from headwater.console.context import Visit
+from headwater.console.live import keep
+from headwater.console.pages import Page
+from headwater.console.sentences import duration
+from headwater.console.watching.parts import last_lines
+from headwater.project.record import Entry
+
+LINES = 400
+TONES: dict[str, elements.Tone] = {"running": "good", "starting": "warn", "waiting": "bad"}
+Found = tuple[bool, Sequence[Entry], list[str]]
+
+
+def show(visit: Visit) -> None:
+    elements.heading("Parts", "The processes of this project, kept running by headwater up.")
+    if visit.context.project is None:
+        elements.absent(
+            "This console shows a log, and no project.",
+            "Start it in a project's folder, or with --project DIR, to see the project's parts.",
+        )
+        return
+    name = visit.query.get("name")
+    shown = _Shown(name)
+    keep(lambda: _look(visit, name), shown.draw, 1.0)
+
+
+def _look(visit: Visit, name: str | None) -> Found:
+    is_up, entries = visit.context.watch.parts.read()
+    chosen = next((each for each in entries if each.name == name), None)
+    return is_up, entries if is_up else [], last_lines(Path(chosen.log), LINES) if chosen else []
+
+
+class _Shown:
+    """The page: cards, and the log of the one that was chosen."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._cards = Cards[Entry](lambda e: e.name, lambda e: _Card(e, chosen=e.name == name))
+        self._lines: list[str] = []
+        self._made = False
+
+    def draw(self, found: Found) -> None:
+        is_up, entries, lines = found
+        self._cards.draw(entries)
+        if not self._made:
+            self._make()
+        self._absent.set_visibility(not is_up)
+        if self._name is not None and lines != self._lines:
+            self._lines = lines
+            self._log.set_content(elements.escaped("\n".join(lines)))
+            ui.run_javascript(_TO_THE_END)
+
+    def _make(self) -> None:
+        self._made = True
+        self._absent = ui.element("div").classes("full-width")
+        with self._absent:
+            elements.absent(
+                "The project is not up.", "Start it with: headwater up", icon="power_off"
+            )
+        if self._name is None:
+            ui.label("Choose a part to see what it printed.").classes("hw-soft")
+            return
+        elements.section(f"What {self._name} printed")
+        self._log = ui.html("", sanitize=False, tag="pre").classes("hw-lines full-width")
+        self._log.props('tabindex="0" id="part-log"')
+        self._log.props["aria-label"] = f"Log of {self._name}"
+
+
+class _Card:
+    def __init__(self, entry: Entry, *, chosen: bool) -> None:
+        target = link("/parts", name=entry.name)
+        self.element: ui.element = ui.link(target=target).classes("hw-card hw-choice")
+        if chosen:
+            self.element.props('aria-current="true"')
+        with self.element:
+            with ui.element("div").classes("hw-row"):
+                ui.label(entry.name).classes("hw-title")
+                self._state = StateWord()
+            self._since = ui.label().classes("hw-soft hw-small")
+            self._restarts = Said("hw-small hw-wrap")
+
+    def update(self, now: Entry) -> None:
+        self._state.set(now.state, TONES.get(now.state, "calm"))
+        since = duration(max(0.0, time.time() - now.since))
+        self._since.set_text(f"for {since}" + (f", process {now.pid}" if now.pid else ""))
+        times = "once" if now.restarts == 1 else f"{now.restarts} times"
+        said = f"Started again {times}; last: {now.reason or 'no reason given'}"
+        self._restarts.set(said if now.restarts else None)
+
+
+_TO_THE_END = """
+const log = document.getElementById('part-log');
+if (log && (!log.dataset.seen || log.scrollHeight - log.scrollTop - log.clientHeight < 200)) {
+  log.scrollTop = log.scrollHeight; log.dataset.seen = '1';
+}
+"""
+
+PAGES = [Page("/parts", "Parts", show, icon="widgets", order=80)]
