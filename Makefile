@@ -86,7 +86,8 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker bench-spark bench-capture bench-views bench-events ## Run all benchmarks
+bench: bench-broker bench-spark bench-capture bench-views bench-events ## Run all benchmarks, and write docs/figures.md from them
+	@$(BIN)/python -m bench.figures
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
 	@$(BIN)/python -m bench.broker $(ARGS)
@@ -104,8 +105,8 @@ bench-events: setup ## Compare the event sourcing library with eventsourcing in 
 	@$(BIN)/python -m bench.events $(ARGS)
 
 docs: setup ## Write the generated pages again, and build the site from docs/ into site/
-	@$(BIN)/python docs/generate.py
-	@$(BIN)/python docs/publish.py
+	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m docs.publish
 
 clean: ## Remove all that make has made: .venv, caches, build output
 	@rm -rf $(VENV) build dist site htmlcov .coverage .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

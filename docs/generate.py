@@ -1,4 +1,4 @@
-"""Write the reference pages again from the code: docs/cli.md and docs/settings.md.
+"""Write the reference pages again from the code: commands, settings, headwater.toml, Python names.
 
 Called by `make docs`; tests/docs checks that what is in the tree is what this writes.
 """
@@ -16,6 +16,7 @@ os.environ.pop("HEADWATER_BOOTSTRAP", None)
 
 from typer.main import get_command
 
+from docs import project_file, python_names
 from headwater.broker.settings.reference import reference
 from headwater.cli.app import build
 
@@ -41,7 +42,12 @@ Every command takes `--help`; those that a script would read take `--json`. `hea
 
 def pages() -> dict[Path, str]:
     """Each generated page with its content."""
-    return {HERE / "cli.md": cli_page(), HERE / "settings.md": reference()}
+    return {
+        HERE / "cli.md": cli_page(),
+        HERE / "settings.md": reference(),
+        HERE / "project-file.md": f"{NOTICE}{project_file.page()}",
+        HERE / "python.md": f"{NOTICE}{python_names.page()}",
+    }
 
 
 def cli_page() -> str:

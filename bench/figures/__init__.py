@@ -1,0 +1,1 @@
+"""The page of figures: what the results files hold, as tables and plots, and nothing else."""

@@ -1,0 +1,191 @@
+"""Results files to chapters; one function per form of file. Nothing is measured or guessed here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.broker.plan import quick
+from bench.figures.model import Bar, Chapter, Figure, Group
+
+RESULTS = Path(__file__).parents[1] / "results"
+UNITS = {
+    "records/s": ("throughput", "records per second", True),
+    "s per million": ("cpu", "seconds of the broker's CPU per million records", False),
+    "ms": ("latency", "milliseconds from producing to consuming", False),
+    "MB": ("memory", "megabytes of memory", False),
+    "s": ("start", "seconds", False),
+    "": ("growth", "ratio of rates", True),
+}
+METRICS = {
+    "per_s": ("rate", "per second", True),
+    "rows_per_s": ("rate", "changes per second", True),
+    "rows_per_cpu_s": ("per-cpu", "rows per second of CPU", True),
+    "cpu_s_per_million": ("cpu", "seconds of CPU per million", False),
+    "seconds": ("time", "seconds", False),
+    "p50_ms": ("p50", "milliseconds, half of the changes are faster", False),
+    "p99_ms": ("p99", "milliseconds, 99 of 100 changes are faster", False),
+    "peak_mb": ("memory", "megabytes of memory at most", False),
+}
+_MACHINE = {
+    "date": "measured",
+    "cores": "cores",
+    "processor": "processor",
+    "memory_gb": "memory, GB",
+    "load_before": "load before the run",
+    "file_system": "file system",
+    "fdatasync_1kb_p50_ms": "fdatasync of 1 kB, ms",
+    "fdatasync_1mb_p50_ms": "fdatasync of 1 MB, ms",
+    "python": "Python",
+    "headwater": "headwater",
+    "kafka": "Apache Kafka",
+    "kafka_heap": "Kafka's heap",
+    "java": "Java",
+    "confluent_kafka": "confluent-kafka",
+    "uvloop": "uvloop",
+    "spark": "Spark",
+    "pyspark": "PySpark",
+}
+
+
+def load(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def broker() -> Chapter:
+    document = load("broker")
+    figures = []
+    for number_, comparison in enumerate(document["comparisons"], 1):
+        for unit, (name, words, more) in UNITS.items():
+            rows = [row for row in comparison["rows"] if row["unit"] == unit]
+            groups = tuple(
+                Group(
+                    row["label"].removeprefix("broker CPU, ").removeprefix("latency, "),
+                    (
+                        Bar("headwater", row["headwater"], True),
+                        Bar("Apache Kafka", row["kafka"], False),
+                    ),
+                    row["target"],
+                    row["verdict"],
+                    row["bound"],
+                )
+                for row in rows
+            )
+            if groups:
+                title = f"{comparison['title']}: {'CPU' if name == 'cpu' else name}"
+                figures.append(Figure(f"broker-{number_}-{name}", title, words, more, groups))
+    about = ["Apache Kafka and headwater took turns in one run on one machine."]
+    if document["plan"] == json.loads(json.dumps(_sizes(quick(Path())))):
+        about.append(
+            "A `--quick` run, good for a first look and not for a claim: Kafka's JVM has hardly warmed "
+            "up, so its CPU figures are too high."
+        )
+    return _chapter("The broker", "broker", about, document["machine"], figures)
+
+
+def _sizes(plan: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(plan).items() if name != "home"}
+
+
+def measured(name: str, title: str, about: list[str], ours: tuple[str, ...]) -> Chapter:
+    """A file of scenario → contestant → metric → rounds. `ours`: how names of ours begin."""
+    document = load(name)
+    plan = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in document["plan"].items())
+    figures = [
+        figure
+        for metric in METRICS
+        if (figure := _figure(name, metric, document["measurements"], ours))
+    ]
+    return _chapter(title, name, [*about, f"Sizes: {plan}."], document["machine"], figures)
+
+
+def _figure(
+    name: str, metric: str, scenarios: Mapping[str, Any], ours: tuple[str, ...]
+) -> Figure | None:
+    word, unit, more = METRICS[metric]
+    unit = (
+        {"spark": "records ", "views": "rows "}.get(name, "") + unit if metric == "per_s" else unit
+    )
+    groups = []
+    for label, contestants in scenarios.items():
+        bars = [
+            _bar(who, values[metric], who.startswith(ours))
+            for who, values in contestants.items()
+            if metric in values
+        ]
+        if bars:
+            ordered = sorted(bars, key=lambda bar: (not bar.ours, bar.who))
+            groups.append(Group(label, tuple(ordered)))
+    title = {"cpu": "CPU", "per-cpu": "rate per CPU"}.get(word, word)
+    return (
+        Figure(f"{name}-{word}", f"{name.capitalize()}: {title}", unit, more, tuple(groups))
+        if groups
+        else None
+    )
+
+
+def _bar(who: str, values: Any, ours: bool) -> Bar:
+    rounds = values if isinstance(values, list) else [values]
+    spread = (min(rounds), max(rounds)) if len(rounds) > 1 else None
+    return Bar(who, median(rounds), ours, spread)
+
+
+def capture() -> Chapter:
+    """A file of database → contestant → scenario → metric → figure."""
+    document = load("capture")
+    scenarios: dict[str, dict[str, Any]] = {}
+    machine: dict[str, Any] = {}
+    about = ["headwater and Debezium followed the same server into the same broker."]
+    for database, run in document.items():
+        machine |= {f"{database}, measured": run["date"], f"{database}, load": run["load_before"]}
+        sizes = ", ".join(f"{name} {count}" for name, count in run["sizes"].items())
+        about.append(f"{database}: {sizes}. " + run.get("note", ""))
+        for who in ("headwater", "debezium", "debezium 5 ms"):
+            for scenario, metrics in run.get(who, {}).items():
+                words = {"debezium": "Debezium", "debezium 5 ms": "Debezium, polled every 5 ms"}
+                scenarios.setdefault(f"{database}: {scenario}", {})[words.get(who, who)] = metrics
+    figures = [
+        figure
+        for metric in METRICS
+        if (figure := _figure("capture", metric, scenarios, ("headw",)))
+    ]
+    return _chapter("Capture", "capture", about, machine, figures)
+
+
+def _chapter(
+    title: str, name: str, about: list[str], machine: Mapping[str, Any], figures: list[Figure]
+) -> Chapter:
+    load_before = max(
+        [float(value) for key, value in machine.items() if "load" in key], default=0.0
+    )
+    if load_before > 0.5:
+        about = [
+            *about,
+            f"**The machine was not quiet**: its load was {load_before:g} before the run, so rates are lower "
+            "than they would be alone and differ from run to run; CPU figures suffer least.",
+        ]
+    shown = tuple((_MACHINE.get(key, key), str(value)) for key, value in machine.items())
+    command = f"make bench-{name}"
+    return Chapter(
+        title, f"bench/results/{name}.json", command, tuple(about), shown, tuple(figures)
+    )
+
+
+def chapters() -> list[Chapter]:
+    """Of every results file that is kept."""
+    found = [broker()]
+    spark = (
+        'The same records read through `format("headwater")` and through Spark\'s Kafka connector.'
+    )
+    found.append(measured("spark", "The Spark source", [spark], ("files", "network")))
+    found.append(capture())
+    views = "The same rows into every store, by headwater and by what one would write instead."
+    found.append(measured("views", "Views", [views], ("headwater", "first build")))
+    for name, title in (("events", "Event sourcing"), ("processing", "Stream processing")):
+        if (RESULTS / f"{name}.json").exists():
+            found.append(measured(name, title, [], ("headwater",)))
+    return found
