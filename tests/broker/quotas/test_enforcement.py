@@ -74,7 +74,7 @@ def test_a_connection_is_silent_for_as_long_as_it_was_told(served: Serving) -> N
         assert send(wire, "t", 5000) == 0
         begin = time.monotonic()
         throttled = send(wire, "t", 20_000)
-        assert 0.2 < throttled < 2.0
+        assert throttled > 0
         wire.ask("api_versions", 0)
         assert time.monotonic() - begin >= throttled * 0.9
 
