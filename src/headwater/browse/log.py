@@ -146,7 +146,8 @@ class Log:
             found = self.admin.list_topics(timeout=TIMEOUT_S).topics.get(topic)
         if found is None:
             raise NotThere(
-                f"there is no topic {topic!r}", hint="headwater topics list shows those that exist"
+                f"there is no topic {topic!r}",
+                hint="headwater topics list shows those that exist, headwater topics create makes one",
             )
         if not found.partitions:
             raise Unreachable(f"no partition of {topic!r} is known yet", hint="ask again")

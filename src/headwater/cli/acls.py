@@ -84,7 +84,10 @@ def deny(
     host: str = _host_option(),
     bootstrap: str = bootstrap_option(),
 ) -> None:
-    """Forbid somebody something; it wins over what is allowed."""
+    """Forbid somebody something; it wins over what is allowed.
+
+    Example: headwater acls deny User:bob write topic:orders
+    """
     _add("DENY", principal, operation, resources, prefixed, host, bootstrap)
 
 
@@ -96,7 +99,10 @@ def list_acls(
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Show who may do what."""
+    """Show who may do what.
+
+    Example: headwater acls list --json
+    """
     with admin(bootstrap) as client:
         found = client.describe_acls(_filter(principal), request_timeout=TIMEOUT_S).result()
     rows = sorted((_row(each) for each in found), key=lambda row: tuple(row.values()))
@@ -119,7 +125,10 @@ def remove(
     ),
     bootstrap: str = bootstrap_option(),
 ) -> None:
-    """Take back what was allowed to, or forbidden, somebody."""
+    """Take back what was allowed to, or forbidden, somebody.
+
+    Example: headwater acls remove --principal User:ann --resource topic:orders
+    """
     wanted = _filter(principal, resource)
     with admin(bootstrap) as client:
         gone = client.delete_acls([wanted], request_timeout=TIMEOUT_S)[wanted].result()

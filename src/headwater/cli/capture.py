@@ -64,6 +64,8 @@ def run(
 
     Whatever is killed, restarted or cut off meanwhile, it goes on by itself from the position that
     the log holds. SIGTERM or Ctrl-C stops it after the batch at hand.
+
+    Example: headwater capture run shop
     """
     config = _config(name, bootstrap, file, database, table)
     from headwater.capture.runner import Runner, forget
@@ -93,7 +95,10 @@ def check(
     table: list[str] = TABLES,
     as_json: bool = json_option(),
 ) -> int:
-    """Look at everything that the capture needs; say for each failure what mends it."""
+    """Look at everything that the capture needs; say for each failure what mends it.
+
+    Example: headwater capture check shop
+    """
     from headwater.capture.source import open_source
 
     source = open_source(_config(name, bootstrap, file, database, table))
@@ -131,6 +136,8 @@ def snapshot(
     """Read tables again while the capture goes on, for a new table or to heal one.
 
     Rows that are there come again as `r`; of rows that are gone nothing is said.
+
+    Example: headwater capture snapshot shop orders --first 1000 --last 2000
     """
     from headwater.capture.source import Range, open_source
 
@@ -149,7 +156,10 @@ def schema(
     file: Path = FILE,
     database: str | None = FROM,
 ) -> int:
-    """Print the newest Avro schema of a table's records, for a capture with format = "avro"."""
+    """Print the newest Avro schema of a table's records, for a capture with format = "avro".
+
+    Example: headwater capture schema shop orders --key
+    """
     from headwater.capture.writer import read_topic
 
     config = _config(name, bootstrap, file, database, [])
@@ -181,6 +191,8 @@ def remove(
     """End a capture for good: take its slot, publication or triggers out of the database.
 
     A run that still goes on is fenced and ends. Topics stay, unless they are to go as well.
+
+    Example: headwater capture remove shop --topics
     """
     from headwater.capture.runner import remove as remove_capture
 
@@ -204,7 +216,10 @@ def status(
     database: str | None = FROM,
     as_json: bool = json_option(),
 ) -> None:
-    """How far the capture is: its position in the log, and what the database keeps for it."""
+    """How far the capture is: its position in the log, and what the database keeps for it.
+
+    Example: headwater capture status shop --json
+    """
     from headwater.cli.capture_status import asked, shown
 
     found = asked(_config(name, bootstrap, file, database, []))

@@ -44,10 +44,11 @@ def capture_names(incomplete: str) -> list[str]:
 
 
 def completed_words() -> list[str]:
-    """The words before the cursor, while the shell asks for completions; else none."""
+    """The command that is being completed, while the shell asks (bash, then the others); else none."""
     if INSTRUCTION not in os.environ:
         return []
-    return os.environ.get("COMP_WORDS", "").split()[1:2]
+    said = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return said.split()[1:2]
 
 
 def _from_the_log(

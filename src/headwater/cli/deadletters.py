@@ -69,6 +69,8 @@ def replay(
     """Send dead letters back to the topic they came from.
 
     Each one once: the next replay goes on behind the last.
+
+    Example: headwater deadletters replay dlq.orders
     """
     with admin(bootstrap):
         count = send_back(_settings(bootstrap), topic, to=to, limit=limit)
@@ -80,8 +82,8 @@ def _list_topics(bootstrap: str, as_json: bool) -> None:
     with admin(bootstrap) as client:
         for name in dead_letter_topics(client.list_topics(timeout=TIMEOUT_S).topics):
             with open_letters(_settings(bootstrap), name) as letters:
-                found = letters.survey()
-            rows.append({"topic": name, "letters": found.letters, "waiting": found.waiting})
+                held, waiting = letters.counts()
+            rows.append({"topic": name, "letters": held, "waiting": waiting})
     if as_json:
         print_json(rows)
     elif rows:

@@ -17,7 +17,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(file: Path = file_option(), as_json: bool = json_option()) -> int:
-    """Check the file, Java, ports, disk, pipelines and databases; say what mends each failure."""
+    """Check the file, Java, ports, disk, pipelines and databases; say what mends each failure.
+
+    Example: headwater doctor
+    """
     from headwater.project.doctor import examine
     from headwater.project.file import load
 

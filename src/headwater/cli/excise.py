@@ -28,6 +28,9 @@ from headwater.cli.admin import (
     print_json,
     print_table,
 )
+from headwater.cli.client import client_config
+from headwater.cli.completion import topic_names
+from headwater.cli.progress import Waiting
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -41,7 +44,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def excise(
-    topic: str = typer.Argument(..., metavar="TOPIC", help="The topic to take records out of."),
+    topic: str = typer.Argument(
+        ...,
+        metavar="TOPIC",
+        help="The topic to take records out of.",
+        autocompletion=topic_names,
+    ),
     key: str | None = typer.Option(None, "--key", metavar="K", help="Records with this key."),
     key_hex: str | None = typer.Option(
         None, "--key-hex", metavar="HEX", help="The same for a key that is no text."
@@ -82,7 +90,8 @@ def excise(
             "asked_ms": time.time_ns() // 1_000_000,
         }
         _ensure_topics(client)
-        entry = _ask(bootstrap, request, seconds)
+        with Waiting(f"the broker looks through {topic}"):
+            entry = _ask(bootstrap, request, seconds)
     _show(entry, as_json)
     return 0 if entry["status"] == "done" else 1
 
@@ -154,7 +163,7 @@ def _ask(bootstrap: str, request: dict[str, Any], seconds: int) -> dict[str, Any
     """Send the request and wait for its line in the audit topic."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
-    settings = {"bootstrap.servers": bootstrap, "log_level": 0}
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **client_config()}
     reader = Consumer({**settings, "group.id": "headwater-excise", "enable.auto.commit": False})
     try:
         _, end = reader.get_watermark_offsets(TopicPartition(AUDIT, 0), timeout=TIMEOUT_S)

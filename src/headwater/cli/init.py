@@ -17,6 +17,8 @@ def init(
     """Write a small project: headwater.toml, pipelines/, a README that says what to edit.
 
     It runs as it is: cd NAME, python shop.py --make, headwater up.
+
+    Example: headwater init shop
     """
     from headwater.project.starting import start_project
 

@@ -53,6 +53,8 @@ def run(
     Each query has its own checkpoint and shows as the consumer group headwater-NAME; what it did is
     told in the topic __headwater_progress. A query that fails is tried again while the others go on.
     SIGTERM or Ctrl-C stops them one after the other, each after the batch at hand.
+
+    Example: headwater run pipelines/ --once
     """
     try:
         settings = parse_assignments(conf)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headwater.cli.admin import admin, bootstrap_option, json_option, print_json, print_table
-from headwater.cli.client import client_settings
+from headwater.cli.admin import bootstrap_option, json_option, opened, print_json, print_table
+from headwater.cli.completion import topic_names
+from headwater.cli.progress import Waiting
 
 if TYPE_CHECKING:
     from headwater.views.folding.state import Change, State
@@ -22,7 +23,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def state(
-    topic: str = typer.Argument(..., metavar="TOPIC", help="A topic of changes, or of plain rows."),
+    topic: str = typer.Argument(
+        ...,
+        metavar="TOPIC",
+        help="A topic of changes, or of plain rows.",
+        autocompletion=topic_names,
+    ),
     key: str = typer.Argument(
         ..., metavar="KEY", help="The key; of a JSON key with one field, its value will do."
     ),
@@ -53,17 +59,10 @@ def state(
     Example: headwater state shop.orders 17 --as-of 2026-11-15T15:00
     """
     wanted = _key(key, is_hex)
-    with admin(bootstrap):
-        pass  # says at once that no broker answers
-    from headwater.spark.connect import Cluster
-    from headwater.views.folding.state import parse_as_of, state_of
+    from headwater.browse.state import state_of
 
-    moment = parse_as_of(as_of)
-    cluster = Cluster(client_settings(bootstrap))
-    try:
-        found = state_of(cluster, topic, wanted, moment, everywhere=everywhere)
-    finally:
-        cluster.close()
+    with opened(bootstrap) as log, Waiting(f"reading {topic}"):
+        found = state_of(log, topic, wanted, as_of, everywhere=everywhere)
     if as_json:
         print_json(_as_json(found, limit))
     else:

@@ -20,7 +20,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(file: Path = file_option(), as_json: bool = json_option()) -> int:
-    """Show each part: state, how long, restarts, why it ended last. Exit code 1 unless all run."""
+    """Show each part: state, how long, restarts, why it ended last. Exit code 1 unless all run.
+
+    Example: headwater status --json
+    """
     from headwater.project import record
     from headwater.project.file import load
 

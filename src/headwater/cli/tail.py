@@ -130,6 +130,8 @@ class _Look:
             keep=self._keep,
             partitions=self._partitions,
         )
+        if sys.stdout.isatty() and not found.records:
+            _say(f"no record of {self._topic} to show yet")
         if found.is_cut:
             _say(f"looked at the last {found.scanned:,} offsets only; --from beginning reads all")
         return found.ends, found.records[:count][::-1]

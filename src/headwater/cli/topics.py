@@ -16,19 +16,27 @@ from headwater.cli.admin import (
     admin,
     bootstrap_option,
     json_option,
+    opened,
     print_json,
     print_table,
 )
+from headwater.cli.completion import topic_names
 from headwater.cli.properties import parse_assignments
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
+
+    from headwater.browse.topics import Topic
 
 topics = typer.Typer(no_args_is_help=True, help="List, create, describe, alter, delete topics.")
 
 
 def add_to(app: typer.Typer) -> None:
     app.add_typer(topics, name="topics")
+
+
+def _name_argument() -> Any:
+    return typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=topic_names)
 
 
 def _settings(assignments: list[str]) -> dict[str, str]:
@@ -38,21 +46,6 @@ def _settings(assignments: list[str]) -> dict[str, str]:
         raise typer.BadParameter(
             f"{error}, for example --set retention.ms=86400000", param_hint="'--set'"
         ) from None
-
-
-def _offsets(client: AdminClient, partitions: dict[str, list[int]]) -> dict[tuple[str, int], Any]:
-    """(topic, partition) -> (first offset, next offset), asked for all at once."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
-    wanted = [TopicPartition(name, number) for name, all_ in partitions.items() for number in all_]
-    if not wanted:
-        return {}
-    ends = []
-    for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):
-        futures = client.list_offsets(dict.fromkeys(wanted, spec), request_timeout=TIMEOUT_S)
-        ends.append({(p.topic, p.partition): f.result().offset for p, f in futures.items()})
-    return {place: (ends[0][place], ends[1][place]) for place in ends[0]}
 
 
 def _existing(client: AdminClient, name: str) -> Any:
@@ -68,32 +61,57 @@ def _existing(client: AdminClient, name: str) -> Any:
 @topics.command("list")
 def list_(
     internal: bool = typer.Option(False, "--internal", help="Show the log's own topics too."),
+    long: bool = typer.Option(False, "--long", "-l", help="Show bytes, cleanup and retention too."),
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """List topics: partitions, and offsets held."""
-    with admin(bootstrap) as client:
-        known = client.list_topics(timeout=TIMEOUT_S).topics
-        shown = {
-            name: sorted(topic.partitions)
-            for name, topic in sorted(known.items())
-            if internal or not name.startswith("__")
-        }
-        offsets = _offsets(client, shown)
-    rows = [
-        {
-            "topic": name,
-            "partitions": len(numbers),
-            "offsets": sum(offsets[name, n][1] - offsets[name, n][0] for n in numbers),
-        }
-        for name, numbers in shown.items()
-    ]
+    """List topics: partitions, and offsets held; with --long also bytes, cleanup and retention.
+
+    Example: headwater topics list --long
+    """
+    from headwater.browse.topics import listed
+
+    with opened(bootstrap) as log:
+        found = listed(log, internal=internal, details=long)
+    rows = [_row(each, long) for each in found]
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(["TOPIC", "PARTITIONS", "OFFSETS"], [list(row.values()) for row in rows])
+        heads = [name.removesuffix("_ms").upper() for name in rows[0]]
+        print_table(heads, [_cells(row) for row in rows])
     else:
         print("No topics yet; make one with: headwater topics create NAME")
+
+
+def _row(topic: Topic, long: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "topic": topic.name,
+        "partitions": len(topic.partitions),
+        "offsets": topic.offsets,
+    }
+    if long:
+        cleanup = topic.settings.get("cleanup.policy")
+        row["bytes"] = topic.bytes
+        row["cleanup"] = "delete" if cleanup is None else cleanup.value
+        row["retention_ms"] = topic.retention_ms
+    return row
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    cells = {**row}
+    if "retention_ms" in row:
+        cells["bytes"] = "?" if row["bytes"] is None else row["bytes"]
+        cells["retention_ms"] = _duration(row["retention_ms"])
+    return list(cells.values())
+
+
+def _duration(ms: int | None) -> str:
+    if ms is None:
+        return "for ever"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if ms >= size and ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms:,} ms"
 
 
 @topics.command("create")
@@ -137,31 +155,28 @@ def create(
 
 @topics.command("describe")
 def describe(
-    name: str = typer.Argument(metavar="NAME", help="The topic's name."),
+    name: str = _name_argument(),
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Show a topic's partitions and own settings."""
-    from confluent_kafka.admin import ConfigResource, ConfigSource
+    """Show a topic's partitions, with offsets and bytes, and its own settings.
 
-    with admin(bootstrap) as client:
-        topic = _existing(client, name)
-        offsets = _offsets(client, {name: sorted(topic.partitions)})
-        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        entries = client.describe_configs([resource], request_timeout=TIMEOUT_S)[resource].result()
-    own = {
-        entry.name: entry.value
-        for entry in entries.values()
-        if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-    }
+    Example: headwater topics describe orders --json
+    """
+    from headwater.browse.topics import named
+
+    with opened(bootstrap) as log:
+        found = named(log, name)
+    own = {each: setting.value for each, setting in found.settings.items() if setting.is_own}
     partitions = [
         {
-            "partition": number,
-            "leader": topic.partitions[number].leader,
-            "first_offset": offsets[name, number][0],
-            "next_offset": offsets[name, number][1],
+            "partition": each.number,
+            "leader": each.leader,
+            "first_offset": each.first_offset,
+            "next_offset": each.next_offset,
+            "bytes": each.bytes,
         }
-        for number in sorted(topic.partitions)
+        for each in found.partitions
     ]
     if as_json:
         print_json({"topic": name, "partitions": partitions, "settings": own})
@@ -169,15 +184,15 @@ def describe(
     print(f"Topic {name}, {len(partitions)} partition{'s' if len(partitions) != 1 else ''}")
     for setting, value in sorted(own.items()):
         print(f"  {setting}={value}")
-    print_table(
-        ["PARTITION", "LEADER", "FIRST OFFSET", "NEXT OFFSET"],
-        [list(p.values()) for p in partitions],
-    )
+    cells: list[list[object]] = [
+        ["?" if cell is None else cell for cell in each.values()] for each in partitions
+    ]
+    print_table(["PARTITION", "LEADER", "FIRST OFFSET", "NEXT OFFSET", "BYTES"], cells)
 
 
 @topics.command("alter")
 def alter(
-    name: str = typer.Argument(metavar="NAME", help="The topic's name."),
+    name: str = _name_argument(),
     partitions: int | None = typer.Option(
         None, "--partitions", min=1, metavar="COUNT", help="Grow to this many partitions."
     ),
@@ -189,7 +204,10 @@ def alter(
     ),
     bootstrap: str = bootstrap_option(),
 ) -> None:
-    """Add partitions to a topic, or change settings."""
+    """Add partitions to a topic, or change settings.
+
+    Example: headwater topics alter orders --partitions 8 --set retention.ms=86400000
+    """
     settings = _settings(assignments)
     if partitions is None and not settings and not unset:
         raise typer.BadParameter("nothing to alter: give --partitions, --set or --unset")
@@ -219,11 +237,16 @@ def alter(
 
 @topics.command("delete")
 def delete(
-    names: list[str] = typer.Argument(metavar="NAME...", help="The topics' names."),
+    names: list[str] = typer.Argument(
+        metavar="NAME...", help="The topics' names.", autocompletion=topic_names
+    ),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
     bootstrap: str = bootstrap_option(),
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics with all their records.
+
+    Example: headwater topics delete orders --yes
+    """
     with admin(bootstrap) as client:
         for name in names:
             _existing(client, name)

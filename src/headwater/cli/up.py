@@ -33,6 +33,8 @@ def up(
 
     Each part is a process that is started again when it fails, while the others go on. Stopping is in
     order, and starting again goes on where it was. Logs are in data/up/; see also headwater status.
+
+    Example: headwater up --quiet
     """
     from headwater.project.file import load
     from headwater.project.parts import parts_of

@@ -100,7 +100,10 @@ def remove(
     data: Path | None = _data_option(),
     bootstrap: str = bootstrap_option(),
 ) -> None:
-    """Take a user's credentials away; connections that are logged in stay until they end."""
+    """Take a user's credentials away; connections that are logged in stay until they end.
+
+    Example: headwater users remove ann
+    """
     chosen = _chosen(mechanism)
     found = next((row for row in _all(data, bootstrap) if row["user"] == name), None)
     having = [each for each in chosen if found is not None and each in found["mechanisms"]]
@@ -121,7 +124,10 @@ def list_users(
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Show who can log in, and how."""
+    """Show who can log in, and how.
+
+    Example: headwater users list --json
+    """
     rows = _all(data, bootstrap)
     if as_json:
         print_json(rows)

@@ -18,6 +18,7 @@ from headwater.cli.pipeline_words import (
     to_option,
     understood,
 )
+from headwater.cli.progress import Waiting
 
 if TYPE_CHECKING:
     from headwater.views.verifying import Difference, Report
@@ -62,9 +63,10 @@ def verify(
         pass  # says at once that no broker answers, before Spark is started
     from headwater.pipelines.checking import verified_view
 
-    report = verified_view(
-        order_of(given), view, _say, repair=repair, version=version, targets=given.targets
-    )
+    with Waiting(f"comparing {view} with the log"):
+        report = verified_view(
+            order_of(given), view, _say, repair=repair, version=version, targets=given.targets
+        )
     if as_json:
         print_json(report.as_json())
     else:
