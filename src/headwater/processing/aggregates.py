@@ -1,0 +1,140 @@
+"""Aggregates that can be put together: what a window keeps of its events, and how two such become one.
+
+`aggregate` takes them by name. Each has three steps, all of them Spark's own expressions:
+
+    partial   events → what is kept         count(1), sum(x), a sketch
+    merged    several of these → one        for corrections: the first result and what came late
+    finished  what is kept → the value      an estimate, a quotient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwater.processing.sketches import Distinct, Percentiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def _as_it_is(value: Column) -> Column:
+    return value
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate; made by `count`, `total`, `minimum`, `maximum`, `mean`, `distinct`, `percentiles`."""
+
+    partial: Callable[[], Column]
+    merge: Callable[[Column, Column], Column]
+    """Two partial values, neither of them null."""
+    finished: Callable[[Column], Column] = _as_it_is
+    kind: str = ""
+    """For `sliding`, which computes some of them itself."""
+    column: str | None = None
+
+    def merged(self, partials: Column) -> Column:
+        """Of an array of partial values; null where all of them are."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        there = F.filter(partials, lambda each: each.isNotNull())
+        rest = F.slice(there, F.lit(2), F.greatest(F.size(there) - 1, F.lit(0)))
+        return F.when(F.size(there) > 0, F.reduce(rest, F.get(there, F.lit(0)), self.merge))
+
+
+def count(column: str | None = None) -> Aggregate:
+    """How many events there are; with a column, how many have a value in it."""
+
+    def partial() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.count(F.lit(1) if column is None else F.col(column))
+
+    return Aggregate(partial, lambda one, other: one + other, kind="count", column=column)
+
+
+def total(column: str) -> Aggregate:
+    """The sum. Of floating-point numbers the last digits depend on their order, as always in Spark."""
+
+    def partial() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.sum(column)
+
+    return Aggregate(partial, lambda one, other: one + other, kind="total", column=column)
+
+
+def minimum(column: str) -> Aggregate:
+    def partial() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.min(column)
+
+    def merge(one: Column, other: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.least(one, other)
+
+    return Aggregate(partial, merge, kind="minimum", column=column)
+
+
+def maximum(column: str) -> Aggregate:
+    def partial() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.max(column)
+
+    def merge(one: Column, other: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.greatest(one, other)
+
+    return Aggregate(partial, merge, kind="maximum", column=column)
+
+
+def mean(column: str) -> Aggregate:
+    def partial() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.struct(F.sum(F.col(column).cast("double")).alias("s"), F.count(column).alias("n"))
+
+    def merge(one: Column, other: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        added = F.coalesce(one["s"] + other["s"], one["s"], other["s"])
+        return F.struct(added.alias("s"), (one["n"] + other["n"]).alias("n"))
+
+    def finished(kept: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.when(kept["n"] > 0, kept["s"] / kept["n"])
+
+    return Aggregate(partial, merge, finished, kind="mean", column=column)
+
+
+def distinct(column: str, *, lg_k: int = Distinct.LG_K) -> Aggregate:
+    """About how many different values there are (`Distinct`)."""
+
+    def merge(one: Column, other: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.hll_union(one, other)
+
+    return Aggregate(lambda: Distinct.sketch(column, lg_k), merge, Distinct.estimate)
+
+
+def percentiles(
+    column: str, ranks: float | Sequence[float], *, k: int = Percentiles.K
+) -> Aggregate:
+    """About the values at these ranks, from 0 to 1 (`Percentiles`)."""
+
+    def merge(one: Column, other: Column) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.kll_sketch_merge_double(one, other)
+
+    return Aggregate(
+        lambda: Percentiles.sketch(column, k), merge, lambda kept: Percentiles.at(kept, ranks)
+    )
