@@ -10,7 +10,7 @@ so that a topic which still fills does not keep its reader for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,13 +30,14 @@ class LettersRefused(HeadwaterError):
 
 
 class Survey(NamedTuple):
-    """What lies in a topic. With `is_whole` False there were more letters than were looked at."""
+    """What waits in a topic. With `is_whole` False there is more than was looked at."""
 
     topic: str
-    letters: int
     waiting: int
     reasons: dict[str, int]
     """Reason → how many wait, the most frequent first."""
+    first: list[Letter]
+    """The oldest of them, as many as were asked for."""
     is_whole: bool
 
 
@@ -88,18 +89,27 @@ class Letters:
                 return done.moved(letter.offset)
         return done.moved(self.ends[partition])
 
-    def survey(self, most: int = 0, is_stopped: Callable[[], bool] = lambda: False) -> Survey:
-        """Counts, by reading: offsets would count the markers of transactions too. `most`: 0 is all."""
-        held = waiting = 0
+    def counts(self) -> tuple[int, int]:
+        """How many letters there are, and how many of them wait.
+
+        By reading them: offsets would count the markers of transactions too.
+        """
+        places = [(letter.partition, letter.offset) for letter in self.all()]
+        return len(places), sum(offset not in self.handled[number] for number, offset in places)
+
+    def survey(self, most: int, first: int = 0) -> Survey:
+        """Those that wait, counted by reason; at most `most` of them are read, and `first` handed out."""
+        waiting = 0
         reasons: dict[str, int] = {}
-        for letter in self.all():
-            if is_stopped() or (most and held == most):
-                return Survey(self.topic, held, waiting, _by_count(reasons), False)
-            held += 1
-            if letter.offset not in self.handled[letter.partition]:
-                waiting += 1
-                reasons[letter.reason] = reasons.get(letter.reason, 0) + 1
-        return Survey(self.topic, held, waiting, _by_count(reasons), True)
+        kept: list[Letter] = []
+        for letter in self.waiting():
+            if waiting == most:
+                return Survey(self.topic, waiting, _by_count(reasons), kept, False)
+            waiting += 1
+            reasons[letter.reason] = reasons.get(letter.reason, 0) + 1
+            if len(kept) < first:
+                kept.append(letter)
+        return Survey(self.topic, waiting, _by_count(reasons), kept, True)
 
     def _read(self, number: int, begin: int) -> Iterator[Letter]:
         from confluent_kafka import KafkaError, TopicPartition
@@ -140,6 +150,7 @@ def open_letters(settings: Mapping[str, Any], topic: str) -> Iterator[Letters]:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,  # the last record may be a marker, which is not seen
             "allow.auto.create.topics": False,
+            "fetch.wait.max.ms": 50,  # what a second reading waits for the end of the first
             "log_level": 0,
         }
     )

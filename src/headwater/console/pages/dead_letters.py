@@ -22,7 +22,6 @@ LOOKED_AT_MAX = 20_000
 _COLUMNS: list[dict[str, Any]] = [
     {"name": "topic", "label": "Topic", "field": "topic", "align": "left", "sortable": True},
     {"name": "waiting", "label": "Waiting", "field": "waiting", "sortable": True},
-    {"name": "letters", "label": "Letters", "field": "letters", "sortable": True},
     {"name": "reasons", "label": "Why they wait", "field": "reasons", "align": "left"},
 ]
 _TOPIC = """
@@ -80,7 +79,6 @@ def _row(found: Survey) -> dict[str, Any]:
         "topic": found.topic,
         "address": link("/dead-letters", topic=found.topic),
         "waiting": f"{found.waiting:,}{more}",
-        "letters": f"{found.letters:,}{more}",
         "reasons": one_line(
             ", ".join(
                 f"{reason or 'no reason given'} ({n:,})" for reason, n in found.reasons.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from nicegui import background_tasks, events, ui
 
@@ -46,17 +46,10 @@ _CLIP = """
 """
 
 
-class Found(NamedTuple):
-    """What waits, as far as it is shown, and the counts of all."""
-
-    letters: list[Letter]
-    survey: Survey
-
-
-def read(log: Log, topic: str) -> Found:
-    """Letters that wait, oldest first."""
+def read(log: Log, topic: str) -> Survey:
+    """What waits, and the oldest letters of it."""
     with told(f"reading {topic}", log.bootstrap), open_letters(log.settings, topic) as letters:
-        return Found(list(islice(letters.waiting(), SHOWN_MAX)), letters.survey(LOOKED_AT_MAX))
+        return letters.survey(LOOKED_AT_MAX, SHOWN_MAX)
 
 
 def show_one(visit: Visit, topic: str) -> None:
@@ -78,7 +71,7 @@ class _Letters:
     def __init__(self, visit: Visit, topic: str, everything: ui.button) -> None:
         self._visit, self._topic, self._everything = visit, topic, everything
         self._decoder = Decoder(visit.context.log)
-        self._found: Found | None = None
+        self._found: Survey | None = None
         self._reason = ALL
         self._trouble = ui.element("div").classes("full-width")
         with elements.card() as card:
@@ -109,7 +102,7 @@ class _Letters:
             with self._trouble:
                 elements.trouble(error)
             return
-        if self._reason not in self._found.survey.reasons:
+        if self._reason not in self._found.reasons:
             self._reason = ALL
         self._draw()
 
@@ -118,13 +111,13 @@ class _Letters:
         found = self._found
         self._reasons.clear()
         with self._reasons:
-            self._chip(ALL, "All", found.survey.waiting)
-            for reason, count in islice(found.survey.reasons.items(), 12):
+            self._chip(ALL, "All", found.waiting)
+            for reason, count in islice(found.reasons.items(), 12):
                 self._chip(reason, one_line(reason, 70) or "no reason given", count)
-        chosen = [each for each in found.letters if self._reason in (ALL, each.reason)]
+        chosen = [each for each in found.first if self._reason in (ALL, each.reason)]
         self._table.rows = [_row(each, self._decoder) for each in chosen]
         self._said.set_text(sentence(found, chosen))
-        self._everything.set_enabled(found.survey.waiting > 0 and not self._visit.context.read_only)
+        self._everything.set_enabled(found.waiting > 0 and not self._visit.context.read_only)
 
     def _chip(self, reason: str, words: str, count: int) -> None:
         is_chosen = reason == self._reason
@@ -141,7 +134,7 @@ class _Letters:
         self._open(str(event.args[1]["place"]))
 
     def _open(self, place: str) -> None:
-        for letter in self._found.letters if self._found else ():
+        for letter in self._found.first if self._found else ():
             if _place(letter) == place:
                 self._table.props[":table-row-class-fn"] = (
                     f"row => row.place === '{place}' ? 'hw-chosen' : ''"
@@ -149,17 +142,13 @@ class _Letters:
                 self._mend.show(letter)
 
 
-def sentence(found: Found, chosen: Sequence[Letter]) -> str:
+def sentence(found: Survey, chosen: Sequence[Letter]) -> str:
     """How many are shown, of how many."""
-    survey = found.survey
-    more = "" if survey.is_whole else f", of the first {LOOKED_AT_MAX:,} looked at"
-    done = survey.letters - survey.waiting
-    handled = f" {done:,} more were sent back or dismissed." if done else ""
-    if not survey.waiting:
-        return f"Nothing waits.{handled}"
-    shown = f"{len(chosen):,} shown, " if len(chosen) != survey.waiting else ""
-    verb = "waits" if survey.waiting == 1 else "wait"
-    return f"{shown}{survey.waiting:,} {verb}{more}.{handled}"
+    if not found.waiting:
+        return "Nothing waits: all letters were sent back or dismissed."
+    shown = f"{len(chosen):,} shown, " if len(chosen) != found.waiting else ""
+    verb = "waits" if found.waiting == 1 else "wait"
+    return f"{shown}{found.waiting:,}{'' if found.is_whole else ' or more'} {verb}."
 
 
 def _place(letter: Letter) -> str:
