@@ -26,17 +26,22 @@ NOTICE = "<!-- Written by `make docs` from the code; change it there. -->\n"
 CLI_HEAD = f"""{NOTICE}
 # Command line
 
-Every command takes `--help`; those that a script would read take `--json`. `headwater
---install-completion` teaches the shell to complete them.
+Every command takes `--help`, with an example; those that a script would read take `--json`, and
+`headwater tail` writes JSON lines wherever it is piped. [Working at the command line](command-line.md)
+shows them at work. `headwater --install-completion` teaches the shell to complete commands, options, and
+the names of topics, groups and captures. What takes longer than a second shows how far it is, on stderr.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | it failed; one sentence on stderr says why and what to do next |
+| 0 | done; also Ctrl-C where it is the way to end (`tail`, `lag --watch`), and a reader of the pipe that left |
+| 1 | it failed or was refused, and one sentence on stderr says why and what to do next; `verify`: the view differs; `status`: not all parts run; `captures`: a database does not answer |
 | 2 | the words were not understood |
+| 3 | it looked, and it is not so: `wait` was not reached in time, `lag --alert` is exceeded |
 | 130 | interrupted |
 
-`HEADWATER_BOOTSTRAP` stands in for `--bootstrap`.
+`HEADWATER_BOOTSTRAP` stands in for `--bootstrap`; without either, a command in the folder of a
+`headwater.toml` asks that project's log. `HEADWATER_CLIENT_CONFIG` names a file with what is needed to reach
+a secured broker ([security](security.md)). `NO_COLOR` switches colours off.
 """
 
 

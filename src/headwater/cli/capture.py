@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headwater.cli.admin import bootstrap_option, json_option
+from headwater.cli.completion import capture_names
 from headwater.cli.properties import read_settings
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from headwater.capture.runner import Runner
 
 PROGRESS_EVERY_S = 5.0
-NAME = typer.Argument(..., metavar="NAME", help="The capture: [capture.NAME] of headwater.toml.")
+NAME = typer.Argument(
+    ...,
+    metavar="NAME",
+    help="The capture: [capture.NAME] of headwater.toml.",
+    autocompletion=capture_names,
+)
 FILE = typer.Option(
     Path("headwater.toml"), "--file", metavar="PATH", help="Where [capture.NAME] stands."
 )
