@@ -103,22 +103,46 @@ class Rehearsal:
                 self._start(view)
         self._settle()
 
+    def _step(self) -> None:
+        self._desk.append()
+        self._settle()
+
     def advance(self, duration: Duration) -> dt.datetime:
-        """Let time pass, at once, and the queries with it; returns what the clock shows then."""
+        """Let what was sent be done, then let time pass, at once; returns what the clock shows then."""
+        self._step()
         self.clock.advance(millis(duration))
         self._tell_time()
-        self._desk.append()
         self._settle()
         return self.now
 
     def restart(self) -> None:
-        """Stop every query where it is, and start it again from its checkpoint."""
+        """Stop every query, perhaps in the middle of what was sent, and start it from its checkpoint."""
+        self._desk.append()
+        self._begin_again(self.stop)
+
+    def kill(self) -> None:
+        """As `restart`, but as a kill at the worst moment leaves it: the last batch comes once more.
+
+        Its target has committed it, and its checkpoint does not know.
+        """
+        self._step()
+        self._begin_again(self._forget_the_last_batch)
+
+    def _begin_again(self, end: Callable[[], None]) -> None:
         views = [self._shown[name].view for name in self._queries]
-        self.stop()
+        end()
         for view in views:
             self._start(view)
-        self._desk.append()
         self._settle()
+
+    def _forget_the_last_batch(self) -> None:
+        places = [self._checkpoints.of(self._shown[name].view.checkpoint) for name in self._queries]
+        self.stop()
+        for place in places:
+            commits = [p for p in (Path(place) / "commits").iterdir() if p.name.isdigit()]
+            last = max(commits, key=lambda path: int(path.name))
+            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+            last.unlink()
 
     def stop(self, *names: str) -> None:
         """Stop queries, all of them unless named; `run` starts them again where they were."""
