@@ -3,9 +3,9 @@
     headwater topics create page_views
     headwater run examples/page_views/pipelines.py
 
-The warehouse keeps what happened, for questions that nobody has asked yet. The cube keeps, for each hour, site
-and page, what is asked all the time: how often, how many people, how slow; in sketches, so that hours can be
-put together to days, and pages to sites.
+The warehouse keeps what happened, for questions that nobody has asked yet. The cube keeps, for each hour,
+site and page, what is asked all the time: how often, how many people, how slow; in sketches, so that hours
+can be put together to days, and pages to sites.
 """
 
 from __future__ import annotations
