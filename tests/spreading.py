@@ -22,7 +22,7 @@ TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/")
 SNIPPETS = "tests/docs/test_snippets.py"
 """Every page starts all that it needs: each for itself, but those with Spark one after the other.
 Spark gives its Python processes ten seconds to start, which two of it on two cores can exceed."""
-_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines|views)")
+_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines|views|patterns)")
 LONGEST_FIRST = (
     "tests/docs/test_snippets.py with Spark",
     "tests/compat/ on kafka",
