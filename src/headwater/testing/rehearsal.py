@@ -31,6 +31,7 @@ from headwater.pipelines.log import Log
 from headwater.pipelines.targets import topic_of
 from headwater.pipelines.tuning import tune
 from headwater.processing.durations import Duration, millis
+from headwater.processing.timed.events import CLOCK
 from headwater.testing.clock import ManualClock
 from headwater.testing.desk import Desk, Sent
 from headwater.testing.reading import Shown, collected, rows_of
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 Which = str | Path | Callable[[], Any]
-CLOCK = "spark.headwater.clock"
-"""Setting of the session: a file with the time in milliseconds, where a test turns the clock."""
 
 
 class Rehearsal:

@@ -93,6 +93,16 @@ def _timing(
         name = f"late.headwater-{context.view.name}"
     # Without a checkpoint (a notebook) nobody can tell what is late: then Spark decides, and drops.
     known = context.checkpoint is not None and "://" not in context.checkpoint
+    if not known and context.pinned is None and (revise or ahead is not None):
+        raise PipelineError(
+            "what is late cannot be told without a checkpoint in a folder that the driver sees",
+            hint="leave out revise and ahead, or run it with headwater run and --checkpoints FOLDER",
+        )
+    if ahead is not None and name is None and context.pinned is None:
+        raise PipelineError(
+            "events that are ahead go to the late topic, and there is none",
+            hint="leave out late=False",
+        )
     keep = micros(KEPT if revise is True else revise) if revise else 0
     return Timing(
         time=time if isinstance(time, str) else time.event,
@@ -103,7 +113,7 @@ def _timing(
         idle=None if idle is None else micros(idle),
         late=name if known else None,
         keep=keep,
-        checkpoint=context.checkpoint if known and name is not None else None,
+        checkpoint=context.checkpoint if known and (name is not None or revise) else None,
         clock=context.spark.conf.get(CLOCK, None),
     )
 

@@ -39,18 +39,18 @@ def judge(batch: pa.RecordBatch, timing: Timing, watermark: int) -> Judged:
     times = times_of(batch, timing)
     there = times.is_valid().to_numpy(zero_copy_only=False)
     micros = pc.fill_null(times, 0).to_numpy(zero_copy_only=False)
-    kept = there.copy()
+    kept = there.copy() if timing.late is not None else np.ones(len(there), np.bool_)
     if timing.ahead is not None:
         stamps = _micros(batch.column("timestamp")).to_numpy(zero_copy_only=False)
         kept &= micros - stamps <= timing.ahead
     told = ~kept
-    if timing.late is not None:
+    if timing.checkpoint is not None:
         first, last = micros, micros
         if timing.window is not None:
             first, last = timing.window.first_end(micros), timing.window.last_end(micros)
         forgotten = watermark - timing.keep
         told |= there & (first <= forgotten)
-        kept &= last > forgotten
+        kept &= ~there | (last > forgotten)
     return Judged(times, kept, told)
 
 

@@ -29,6 +29,7 @@ class Timing:
     keep: int = 0
     """For how long after its end a window can still be corrected."""
     checkpoint: str | None = None
+    """Where the watermark is noted; None: nobody looks what is late, and Spark drops it."""
     clock: str | None = None
     """A file with the time in milliseconds, where a test turns the clock."""
 

@@ -30,6 +30,8 @@ MOMENT = pa.timestamp("us", "UTC")
 TIME, TICK, WATERMARK = "event_time", "tick", "watermark"
 COLUMNS = f"`{TIME}` TIMESTAMP, `{TICK}` TIMESTAMP, `{WATERMARK}` TIMESTAMP"
 """After those of the log: when the event was, whether it is only the clock, what was late in its batch."""
+LETTERS_AT_ONCE = 5000
+"""In one transaction: a client's queue is bounded."""
 _EXTRA = (TIME, TICK, WATERMARK)
 
 
@@ -98,7 +100,9 @@ class TimedOutput(Output):
         offsets = batch.column("offset").to_numpy()[rows].tolist()
         times = dict(zip(offsets, judged.times.take(pa.array(rows)).to_pylist(), strict=True))
         plain = dict.fromkeys(offsets, "")
-        self._late.put([self._explained(each, times) for each in self._whole(piece, plain)])
+        letters = [self._explained(each, times) for each in self._whole(piece, plain)]
+        for begin in range(0, len(letters), LETTERS_AT_ONCE):
+            self._late.put(letters[begin : begin + LETTERS_AT_ONCE])
 
     def _explained(self, letter: Letter, times: dict[int, int | None]) -> Letter:
         stamp = letter.timestamp_ms * 1000
