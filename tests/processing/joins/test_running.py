@@ -145,6 +145,8 @@ def test_a_join_that_cannot_mean_anything_is_refused_with_a_reason(headwater_tes
         ),
         "cannot be 'full'": lambda: joins.enrich(orders(), prices(), how="full"),
         "no column made": lambda: joins.as_of(orders(), prices(), at="made", lateness="1 minute"),
+        "nobody says how late": lambda: joins.as_of(orders(), prices(), at="ordered"),
+        "id is no TIMESTAMP": lambda: joins.as_of(orders(), prices(), at="id", lateness="1 s"),
         "the key of table 'prices' names thing": lambda: joins.changes(
             "prices", schema="item STRING", key="thing"
         ),

@@ -6,6 +6,7 @@ fit the schema. Whatever is wrong is found by the task that reads it, before any
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,11 @@ from headwater.pipelines.sources import OF_THE_RECORD, events
 from headwater.processing import letters
 from headwater.processing.asking.headers import CORRELATION_ID, REPLY_TOPIC
 from headwater.processing.letters import COLUMNS, Place, place_of
+from headwater.processing.packing import row_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 TO, ID = "_reply_topic", "_correlation_id"
 MARKS = (TO, ID)
@@ -44,7 +45,7 @@ def requests(
     context.streams.append(topic)
     chosen = {"includeHeaders": "true", **(options or {})}
     records = events(context, topic, schema=None, starting=starting, options=chosen)
-    row = StructType.fromDDL(schema)
+    row = row_type(schema, topic)
     made = StructType(
         [
             StructField("value", row),
@@ -128,10 +129,7 @@ def _misfits(values: Any, column: pa.Array) -> Iterator[tuple[int, str]]:
 
 
 def _arrow(row: str) -> Any:
-    import json
-
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import StructType
 
-    kind: StructType = StructType.fromJson(json.loads(row))
-    return to_arrow_type(kind, timezone="UTC")
+    return to_arrow_type(StructType.fromJson(json.loads(row)), timezone="UTC")

@@ -14,6 +14,7 @@ from headwater.pipelines.context import current
 from headwater.pipelines.sources import events
 from headwater.pipelines.tables import MARKS, decoded
 from headwater.processing.joins.errors import BadJoin
+from headwater.processing.packing import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -88,9 +89,7 @@ def _same_key(key: tuple[str, ...]) -> Column:
 
 
 def _row_type(topic: str, schema: str, key: tuple[str, ...]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    row = StructType.fromDDL(schema)
+    row = row_type(schema, topic)
     missing = [name for name in key if name not in row.names]
     if missing or not key:
         raise BadJoin(

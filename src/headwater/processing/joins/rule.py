@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.processing.joins.versions import NEVER, Change, Event, Group, Joined
+from headwater.processing.joins.versions import EVER, NEVER, Change, Event, Group, Joined
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ class Rule:
             {"_event": [each[0] for each in joined], "_row": [each[1] for each in joined]},
             dtype=object,
         )
-        times = [each[2] if each[2] > 0 else None for each in joined]
+        times = [None if each[2] == EVER else each[2] for each in joined]
         found["_mark"] = pd.to_datetime(pd.Series(times, dtype="Int64"), unit="us")
         return found
 

@@ -12,8 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headwater.pipelines.tables import MARKS
-from headwater.processing.durations import Duration, interval, micros
+from headwater.processing.durations import Duration, micros
 from headwater.processing.joins.errors import BadJoin
+from headwater.processing.joins.marks import marked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,9 +39,9 @@ def within(
     side (`left`, `right`) or both (`full`), with nulls for the other. These come when no partner can come
     any more: when both streams have passed the range by their lateness.
 
-    `lateness`: how late an event may come; None where both sides have a watermark already. Later
-    ones are dropped, and counted. Columns: those of `on` once, then the others of both sides; the marks of
-    a record (`_offset`, …) are the left one's.
+    `lateness`: how late an event may come. Later ones are dropped by Spark, and counted; with
+    `processing.events` on both sides, and no `lateness` here, they go to the late topic. Columns: those of
+    `on` once, then the others of both sides; the marks of a record (`_offset`, …) are the left one's.
     """
     names = [on] if isinstance(on, str) else list(on)
     first, second = _signed(between[0]), _signed(between[1])
@@ -51,9 +52,8 @@ def within(
             hint="the earlier bound comes first",
         )
     right = right.drop(*MARKS)
-    if lateness is not None:
-        left = left.withWatermark(times[0], interval(lateness))
-        right = right.withWatermark(times[1], interval(lateness))
+    left, _ = marked(left, times[0], lateness, "the left side")
+    right, _ = marked(right, times[1], lateness, "the right side")
     renamed = right.withColumnsRenamed({name: f"_right_{name}" for name in names})
     condition = _equal(left, renamed, names) & _in_range(left, renamed, times, first, second)
     joined = left.join(renamed, condition, HOW[how])

@@ -12,11 +12,12 @@ whatever it holds. A group's state is read and written as a whole: more groups f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.processing.durations import Duration, interval, micros
+from headwater.processing.durations import Duration, micros
 from headwater.processing.joins.errors import BadJoin
+from headwater.processing.joins.marks import marked
 from headwater.processing.joins.reading import Changes
 from headwater.processing.joins.rule import OUT, Rule
 from headwater.processing.joins.versions import EVER, NEVER
@@ -37,7 +38,7 @@ def as_of(
     table: Changes,
     *,
     at: str,
-    lateness: Duration,
+    lateness: Duration | None = None,
     on: str | Sequence[str] | None = None,
     valid_from: str = "_timestamp",
     how: str = "left",
@@ -50,14 +51,17 @@ def as_of(
     `valid_from`: the table's column that says since when a row is so (null: since ever); a deletion is
     valid from its record's time. `how`: `left` keeps events without a row, with nulls; `inner` drops them.
 
-    An event is decided when the newest event is `lateness` past it. It sees what was recorded by then, that
+    An event is decided when the newest event is `lateness` past it (of `processing.events`, which has one,
+    it is taken from there). It sees what was recorded by then, that
     is, until `lateness` after its own time: a change told later is for later events only. So a replay gives
     the same rows, whenever it runs. Deletions are remembered for `forget`, in case a change to before it
     still comes. `groups` belongs to the state: about one for each thousand rows of the table.
     """
-    wait = micros(lateness)
+    sides = _Sides(events, table, at, valid_from, _names(on, table))
+    _check(sides, how)
+    events, wait = marked(events, at, lateness, "the stream")
     rule = Rule(wait, NEVER, micros(forget), how == "inner")
-    return _joined(_Sides(events, table, at, valid_from, _names(on, table)), how, rule, groups)
+    return _joined(replace(sides, events=events), rule, groups)
 
 
 def enrich(
@@ -79,11 +83,13 @@ def enrich(
     Without it, versions are kept for `keep` behind the newest event: an event that is older than that sees
     the oldest version there is. For `on`, `how` and `groups` see `as_of`.
     """
-    wait = None if lateness is None else micros(lateness)
+    sides = _Sides(events, table, "_timestamp", "_timestamp", _names(on, table))
+    _check(sides, how)
+    wait = None
+    if lateness is not None:
+        events, wait = marked(events, "_timestamp", lateness, "the stream")
     rule = Rule(wait, micros(keep), micros(keep), how == "inner")
-    return _joined(
-        _Sides(events, table, "_timestamp", "_timestamp", _names(on, table)), how, rule, groups
-    )
+    return _joined(replace(sides, events=events), rule, groups)
 
 
 @dataclass(frozen=True)
@@ -98,12 +104,11 @@ class _Sides:
 # ---- the query ----------------------------------------------------------------------------------------
 
 
-def _joined(sides: _Sides, how: str, rule: Rule, groups: int) -> DataFrame:
+def _joined(sides: _Sides, rule: Rule, groups: int) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    _check(sides, how)
     added = [name for name in sides.table.columns if name not in sides.table.key]
-    both = _told(sides, rule).unionByName(_changed(sides, added))
+    both = _told(sides).unionByName(_changed(sides, added))
     key = F.coalesce(F.xxhash64("_key"), F.lit(0))
     grouped = both.withColumn("_group", F.pmod(key, F.lit(groups)).cast("int")).groupBy("_group")
     if both.isStreaming:
@@ -115,14 +120,11 @@ def _joined(sides: _Sides, how: str, rule: Rule, groups: int) -> DataFrame:
         unpacked("_row", _struct(sides.table.frame, added)).alias("_row"),
         "_mark",
     )
-    mine = [
-        # This one has the watermark, for windows and joins that follow.
-        F.col("_mark").alias(name)
-        if name == sides.at and rule.wait is not None
-        else F.col("_event")[name]
-        for name in sides.events.columns
-    ]
-    return typed.select(*mine, *(F.col("_row")[name].alias(name) for name in added))
+    mine = {name: F.col("_event")[name] for name in sides.events.columns}
+    if rule.wait is not None:
+        mine[sides.at] = F.col("_mark")  # it has the watermark, for windows and joins that follow
+    theirs = {name: F.col("_row")[name] for name in added}
+    return typed.select(*(column.alias(name) for name, column in {**mine, **theirs}.items()))
 
 
 def _followed(grouped: Any, rule: Rule) -> DataFrame:
@@ -139,19 +141,15 @@ def _followed(grouped: Any, rule: Rule) -> DataFrame:
     return found
 
 
-def _told(sides: _Sides, rule: Rule) -> DataFrame:
+def _told(sides: _Sides) -> DataFrame:
     """The events; the column that has the watermark must come from them."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    events = sides.events.withColumn("_mark", F.col(f"`{sides.at}`").cast("timestamp"))
-    if rule.wait is not None and events.isStreaming:
-        events = events.withWatermark("_mark", interval(f"{rule.wait} microseconds"))
-    time = F.coalesce(F.unix_micros("_mark"), F.lit(EVER))
-    return events.select(
-        "_mark",
+    return sides.events.select(
+        F.col(f"`{sides.at}`").alias("_mark"),
         F.lit(False).alias("_change"),
         key_text(sides.on).alias("_key"),
-        time.alias("_time"),
+        F.coalesce(F.unix_micros(F.col(f"`{sides.at}`")), F.lit(EVER)).alias("_time"),
         *(F.lit(0).cast("long").alias(name) for name in ("_recorded", "_partition", "_offset")),
         F.lit(False).alias("_gone"),
         packed(sides.events.columns).alias("_text"),
@@ -194,6 +192,8 @@ def _check(sides: _Sides, how: str) -> None:
             f"the events have no column {missing[0]}",
             hint=f"their columns are {', '.join(events.columns)}",
         )
+    if events.schema[sides.at].dataType.typeName() != "timestamp":
+        raise BadJoin(f"{sides.at} is no TIMESTAMP", hint="cast it, as in .withColumn(…)")
     if sides.valid_from not in (*table.columns, "_timestamp"):
         raise BadJoin(
             f"the table has no column {sides.valid_from}",

@@ -154,8 +154,8 @@ def _changes(rows: list[pd.DataFrame]) -> Iterator[Change]:
         names = ("_key", "_recorded", "_recorded", "_partition", "_offset")
         texts = [each if isinstance(each, str) else None for each in some["_text"].tolist()]
         columns = [some[name].tolist() for name in names]
-        for *numbers, text in zip(*columns, texts, strict=True):
-            yield Change(*numbers, text)
+        for each in zip(*columns, texts, strict=True):
+            yield Change(*each)
 
 
 def _check(row: StructType, kept: Sequence[str], at: str) -> None:
