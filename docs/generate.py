@@ -42,7 +42,7 @@ the names of topics, groups and captures. What takes longer than a second shows 
 `HEADWATER_BOOTSTRAP` stands in for `--bootstrap`; without either, a command in the folder of a
 `headwater.toml` asks that project's log. `HEADWATER_CLIENT_CONFIG` names a file with what is needed to reach
 a secured broker ([security](security.md)). `NO_COLOR` switches colours off.
-"""
+"""  # noqa: E501 (a row of a table is one line)
 
 
 def pages() -> dict[Path, str]:

@@ -11,6 +11,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/
 
 _FENCE = re.compile(r"^```(\w+)?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
+_SPARK = re.compile(r"pyspark|headwater (run|up|rebuild|verify|demo)\b|hw\.(stream|table|view)")
 
 
 class Snippet(NamedTuple):
@@ -32,6 +33,17 @@ def snippets(page: Path) -> list[Snippet]:
         )
         for found in _FENCE.finditer(text)
     ]
+
+
+def runs(snippet: Snippet) -> bool:
+    """Whether tests/docs/test_snippets.py runs it."""
+    if snippet.language == "python":
+        return "no-run" not in snippet.marks
+    return snippet.language == "bash" and "run" in snippet.marks
+
+
+def uses_spark(page: Path) -> bool:
+    return any(_SPARK.search(snippet.text) for snippet in filter(runs, snippets(page)))
 
 
 def links(page: Path) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+from bench.figures import page as figures
+from docs import generate, pictures
 from headwater import __version__
 from headwater.cli.app import COMMANDS
-from tests.docs.pages import PAGES, ROOT, links, name, snippets
+from tests.docs.pages import PAGES, ROOT, links, name, runs, snippets
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -26,13 +27,51 @@ def test_fences_are_marked_with_words_that_mean_something(page: Path):
         assert snippet.marks <= {"run", "no-run"}, f"{name(page)}:{snippet.line}"
 
 
+NOTHING_RUNS = {
+    "CONTRIBUTING.md": "make's own targets",
+    "docs/administration.md": "tests/compat/test_java_admin_tools.py",
+    "docs/analytics.md": "tests/processing/windows/test_pages.py",
+    "docs/deletion.md": "tests/broker/test_excision.py",
+    "docs/figures.md": "make's own targets",
+    "docs/pipelines.md": "tests/spark/run/test_page.py",
+    "docs/processing.md": "the pages that it leads to",
+    "docs/projects.md": "docs/start.md",
+    "docs/testing.md": "tests/processing/windows/test_pages.py",
+    "docs/time.md": "tests/processing/windows/test_pages.py",
+    "docs/windows.md": "tests/processing/windows/test_pages.py",
+}
+"""Pages with code of which tests/docs/test_snippets.py runs nothing, and what shows it instead."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_with_code_is_run_or_says_where_it_is(page: Path):
+    code = [snippet for snippet in snippets(page) if snippet.language in ("python", "bash")]
+    left_out = bool(code) and not any(map(runs, code))
+    assert left_out == (name(page) in NOTHING_RUNS), (
+        "mark a snippet with `run`, or name in NOTHING_RUNS what shows that the page is true"
+    )
+
+
+def test_what_shows_a_page_elsewhere_exists():
+    paths = [where for where in NOTHING_RUNS.values() if "/" in where]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_the_generated_pages_are_current():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None and spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
     for path, text in generate.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is out of date: make docs"
+
+
+def test_the_figures_are_those_of_the_results():
+    written = figures.files()
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: python -m bench.figures"
+    assert {*figures.PLOTS.glob("*.svg")} == {path for path in written if path.suffix == ".svg"}
+
+
+def test_the_pictures_are_what_their_script_draws():
+    for path, text in pictures.files().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path}: python -m docs.pictures"
 
 
 def test_every_command_is_in_the_reference():
@@ -66,3 +105,19 @@ def test_make_prints_every_target_that_a_person_may_want():
 def test_no_pin_names_a_host_or_a_path():
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+", line), line
+
+
+def test_every_guarantee_names_tests_that_exist():
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/[\w/.]+)`", page))
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    promises = [
+        line
+        for table in re.findall(
+            r"^\| promise \| shown by \|\n\|.*\n((?:\|.*\n)+)", page, re.MULTILINE
+        )
+        for line in table.splitlines()
+    ]
+    assert len(promises) > 30
+    assert [line for line in promises if "`tests/" not in line] == []

@@ -1,75 +1,109 @@
 """Every snippet that claims to work is run, page by page, against a real broker.
 
 Python snippets of a page run in order, in one namespace, in an empty folder; ```` ```python
-no-run ```` is left alone. Shell snippets run where their fence says ```` ```bash run ````. The
-address 127.0.0.1:9092 stands for the broker that the test has started.
+no-run ```` is left alone. Shell snippets that say so (```` ```bash run ````) run before them, in one
+shell. The address 127.0.0.1:9092 stands for the broker that the test has started, or, on a page that
+makes a project with a broker of its own, for a free port.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from headwater.project.broker_process import BrokerProcess
-from tests.docs.pages import PAGES, Snippet, name, snippets
-from tests.spark.quick import QUICK_ENVIRONMENT
+from headwater.project.ports import free_port
+from headwater.testing import broker
+from tests.docs.pages import PAGES, name, runs, snippets, uses_spark
+from tests.docs.warm_java import WarmJava
 
+PROGRAMS = Path(sys.executable).parent
 ADDRESS = "127.0.0.1:9092"
+QUICK = {"group.initial.rebalance.delay.ms": "0"}
+"""On every page a group is one consumer: there is nobody to wait for."""
+
+INIT = """#!/bin/sh
+[ "$1" = init ] || exec {headwater} "$@"
+{headwater} "$@" && sed -i.bak s/127.0.0.1:9092/{address}/ "$2/headwater.toml"
+"""
+"""`headwater` as the pages find it: a new project gets the address of this test."""
+
+WITH_SNIPPETS = [page for page in PAGES if any(map(runs, snippets(page)))]
 
 
-def runs(snippet: Snippet) -> bool:
-    if snippet.language == "python":
-        return "no-run" not in snippet.marks
-    return snippet.language == "bash" and "run" in snippet.marks
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmJava]:
+    java = WarmJava(tmp_path_factory.mktemp("java") / "folder")
+    yield java
+    java.close()
 
 
-@pytest.fixture
-def bootstrap(tmp_path: Path) -> Iterator[str]:
-    with BrokerProcess(tmp_path / "log") as broker:
-        broker.start()
-        yield broker.bootstrap
-        broker.stop()
+@pytest.mark.timeout(300)  # the first page that uses Spark also starts it
+@pytest.mark.parametrize("page", list(filter(uses_spark, WITH_SNIPPETS)), ids=name)
+def test_the_snippets_of_a_page_with_spark_run_in_order(page: Path, java: WarmJava):
+    java.empty()
+    run_all(page, java.folder, java.environment)
 
 
-@pytest.mark.timeout(400)  # a page that starts Spark takes half a minute on a machine at rest
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(map(runs, snippets(page)))], ids=name
-)
-def test_the_snippets_of_a_page_run_in_order(page: Path, bootstrap: str, tmp_path: Path):
+@pytest.mark.parametrize("page", [page for page in WITH_SNIPPETS if not uses_spark(page)], ids=name)
+def test_the_snippets_of_a_page_run_in_order(page: Path, tmp_path: Path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    python = ""
+    run_all(page, folder, {})
+
+
+def run_all(page: Path, folder: Path, environment: dict[str, str]) -> None:
+    if any("headwater init" in snippet.text for snippet in filter(runs, snippets(page))):
+        address = f"127.0.0.1:{free_port()}"
+        command = folder.with_name("bin") / "headwater"
+        command.parent.mkdir(exist_ok=True)
+        command.write_text(INIT.format(headwater=PROGRAMS / "headwater", address=address))
+        command.chmod(0o755)
+        run_page(page, folder, environment, address)
+        return
+    with broker(settings=QUICK) as running:
+        environment = {**environment, "HEADWATER_BOOTSTRAP": running.bootstrap}
+        run_page(page, folder, environment, running.bootstrap)
+
+
+def run_page(page: Path, folder: Path, environment: dict[str, str], address: str) -> None:
+    # Pages tell one story: each snippet may use what an earlier one has made.
+    programs = {"bash": "set -euo pipefail", "python": ""}
     for snippet in filter(runs, snippets(page)):
-        if snippet.language == "python":
-            # Pages tell one story: each snippet may use what an earlier one has made.
-            python += "\n" * (snippet.line - 1 - python.count("\n")) + snippet.text
-            continue
-        program = f"set -euo pipefail\n{snippet.text.replace(ADDRESS, bootstrap)}"
-        run(["bash", "-c", program], folder, bootstrap, f"{name(page)}:{snippet.line}")
-    if python:
-        program = python.replace(ADDRESS, bootstrap)
-        run([sys.executable, "-W", "error", "-c", program], folder, bootstrap, name(page))
+        program = programs[snippet.language]
+        filled = program + "\n" * (snippet.line - 1 - program.count("\n"))  # lines as in the page
+        programs[snippet.language] = filled + snippet.text.replace(ADDRESS, address)
+    if any(snippet.language == "bash" and runs(snippet) for snippet in snippets(page)):
+        run(["bash", "-c", programs["bash"]], folder, environment, name(page))
+    if programs["python"]:
+        command = [sys.executable, "-W", "error", "-c", programs["python"]]
+        run(command, folder, environment, name(page))
 
 
-def run(command: list[str], folder: Path, bootstrap: str, where: str) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={
-            **os.environ,
-            **QUICK_ENVIRONMENT,
-            "PATH": path,
-            "HEADWATER_BOOTSTRAP": bootstrap,
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, f"{where} failed:\n{done.stdout}{done.stderr}"
+def run(command: list[str], folder: Path, environment: dict[str, str], where: str) -> None:
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("HEADWATER_")}
+    path = os.pathsep.join([str(folder.with_name("bin")), str(PROGRAMS), os.environ["PATH"]])
+    with (folder / ".output").open("w+", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**outside, **environment, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(240)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it left behind in the background, too
+            process.wait()
+        output.seek(0)
+        assert code == 0, f"{where} failed:\n{output.read()}"
