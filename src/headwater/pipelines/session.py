@@ -82,14 +82,15 @@ def session(
     for setting, value in everything.items():
         builder = builder.config(setting, value)
     try:
-        with _deaf_to_sigterm():
+        with _launching_java(log_file):
             made: SparkSession = (
                 builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
             )
     except Exception as error:
         raise PipelineError(
             f"Spark did not start with master {master or DEFAULT_MASTER}: {brief(error)}",
-            hint="check --master, and that its address can be reached",
+            hint="check --master, and that its address can be reached"
+            + (f"; Java's own words are in {log_file}" if log_file else ""),
         ) from error
     return made
 
@@ -118,26 +119,35 @@ def settings_for(
 
 
 _launching = False
+_standard_error: int | None = None
 
 
 @contextmanager
-def _deaf_to_sigterm() -> Iterator[None]:
-    """Let a JVM that is started here ignore SIGTERM; it ends when this process does.
+def _launching_java(log_file: Path | None) -> Iterator[None]:
+    """Let a JVM that is started here ignore SIGTERM, and write what it says to the log.
 
     A supervisor sends the signal to all processes of a service: the JVM must not end before the
-    queries have been stopped in order. Set in the forked child, so that this process hears it.
+    queries have been stopped in order. Its standard error is also that of Python workers, which on
+    their way out may leave tracebacks that mean nothing. Both are set in the forked child alone.
     """
-    global _launching
+    global _launching, _standard_error
+    if log_file is not None:
+        _standard_error = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     _launching = True
     try:
         yield
     finally:
         _launching = False
+        if _standard_error is not None:
+            os.close(_standard_error)
+            _standard_error = None
 
 
 def _in_child() -> None:
     if _launching:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if _standard_error is not None:
+            os.dup2(_standard_error, 2)
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -1,7 +1,7 @@
 """The broker as a child process that can be started, killed and stopped.
 
-Called by the demo. The address is fixed when the object is made, so that a broker that was killed
-comes back where its clients look for it.
+Called by the demo and by promote. The address is fixed when the object is made, so that a broker that
+was killed comes back where its clients look for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
@@ -29,8 +30,11 @@ class BrokerDied(HeadwaterError):
 class BrokerProcess:
     """`headwater broker` in a process of its own; use it as a context manager."""
 
-    def __init__(self, data: Path, *, durability: str = "disk") -> None:
+    def __init__(
+        self, data: Path, *, durability: str = "disk", settings: Mapping[str, str] | None = None
+    ) -> None:
         self.data = data
+        self._settings = dict(settings or {})
         self.bootstrap = f"127.0.0.1:{free_port()}"
         self._durability = durability
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,6 +53,8 @@ class BrokerProcess:
         assert self._process is None, "started twice"
         words = ["broker", "--data", str(self.data), "--listen", self.bootstrap]
         words += ["--durability", self._durability, "--log-level", "warning"]
+        for name, value in self._settings.items():
+            words += ["--set", f"{name}={value}"]
         begin = time.perf_counter()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "headwater", *words],

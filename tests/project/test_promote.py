@@ -1,0 +1,190 @@
+"""A project moves to Apache Kafka: the same records at the same offsets, or nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from headwater.project.file import load
+from headwater.project.ports import free_port
+from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
+from tests.compat.missing import skip_or_fail
+from tests.compat.waiting import until
+from tests.project import moving
+
+TOPICS = ["early", "kept", "mixed", "plain", "wide"]
+FILE = """\
+# A project, with words of its own.
+
+[log]
+data = "data/log"     # here
+listen = "{listen}"
+settings = {{ "num.partitions" = 1 }}
+
+[spark]
+master = "local[2]"   # this machine
+"""
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[str]:
+    try:
+        with apache_kafka({"num.partitions": 1}, jvm=QUICK_JVM) as server:
+            yield server.bootstrap
+    except MissingServer as missing:
+        skip_or_fail(f"Apache Kafka cannot run here: {missing}")
+
+
+def project(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "headwater.toml").write_text(FILE.format(listen=f"127.0.0.1:{free_port()}"))
+    return folder
+
+
+def headwater(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headwater", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def a_hard_log(bootstrap: str) -> None:
+    """Plain records, a log that begins late, transactions of all kinds, holes, many partitions."""
+    for name in ("plain", "early", "mixed"):
+        moving.create(bootstrap, name)
+    moving.produce(bootstrap, "plain", range(50))
+    moving.produce(bootstrap, "early", range(80))
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for future in admin.delete_records([TopicPartition("early", 0, 33)]).values():
+        future.result(30)
+    moving.transact(bootstrap, "mixed")
+    moving.create(bootstrap, "wide", 4, retention_ms="987654321")
+    moving.produce(bootstrap, "wide", range(500))
+    moving.compacted(bootstrap, "kept")
+    for group, offset in (("readers", 7), ("others", 0)):
+        place = TopicPartition("plain", 0, offset, f"note of {group}")
+        asked = [ConsumerGroupTopicPartitions(group, [place])]
+        for future in admin.alter_consumer_group_offsets(asked).values():
+            future.result(30)
+
+
+def test_every_reader_finds_the_same_at_the_same_offsets(tmp_path: Path, kafka: str):
+    folder = project(tmp_path / "shop")
+    with moving.log(folder) as broker:
+        a_hard_log(broker.bootstrap)
+        busy = headwater(folder, "promote", "--kafka", kafka)  # another port: its folder tells
+        before = {
+            level: moving.seen(broker.bootstrap, TOPICS, level)
+            for level in ("read_uncommitted", "read_committed")
+        }
+        ends = moving.ends(broker.bootstrap, TOPICS)
+    assert busy.returncode == 1
+    assert len(before["read_uncommitted"]) > len(before["read_committed"]) > 600
+    assert ends["early", 0] == (33, 80)
+
+    tried = headwater(folder, "promote", "--kafka", kafka, "--dry-run")
+    assert tried.returncode == 0, tried.stderr
+    assert "Nothing has been changed." in tried.stdout
+    assert "33 before the logs' starts" in tried.stdout
+    assert load(folder / "headwater.toml").bootstrap is None
+
+    ran = headwater(folder, "promote", "--kafka", kafka, "--spark", "local[1]")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    assert moving.ends(kafka, TOPICS) == ends
+    for level, records in before.items():
+        assert moving.seen(kafka, TOPICS, level) == records, level
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    asked = [ConsumerGroupTopicPartitions("readers")]
+    (found,) = [f.result(30) for f in admin.list_consumer_group_offsets(asked).values()]
+    (place,) = found.topic_partitions
+    assert (place.topic, place.offset, place.metadata) == ("plain", 7, "note of readers")
+    resource = ConfigResource(ResourceType.TOPIC, "wide")
+    (future,) = admin.describe_configs([resource]).values()
+    assert future.result(30)["retention.ms"].value == "987654321"
+    assert future.result(30)["max.message.bytes"].is_default
+
+    moved, text = load(folder / "headwater.toml"), (folder / "headwater.toml").read_text()
+    assert (moved.bootstrap, moved.master) == (kafka, "local[1]")
+    assert text.startswith("# A project, with words of its own.")
+    assert '# data = "data/log"     # here' in text
+    old = (folder / "headwater.toml.before-kafka").read_text()
+    assert load(folder / "headwater.toml") and 'data = "data/log"' in old
+    again = headwater(folder, "promote", "--kafka", kafka)
+    assert again.returncode == 1 and "already" in again.stderr
+
+
+def test_a_move_that_was_killed_goes_on_with_the_next(tmp_path: Path, kafka: str):
+    folder = project(tmp_path / "shop")
+    names = ["big", "small"]
+    with moving.log(folder) as broker:
+        for name in names:
+            moving.create(broker.bootstrap, name, 2)
+        moving.produce(broker.bootstrap, "big", range(30_000))
+        moving.produce(broker.bootstrap, "small", range(10))
+        before = moving.seen(broker.bootstrap, names)
+        ends = moving.ends(broker.bootstrap, names)
+
+    words = [sys.executable, "-m", "headwater", "promote", "--kafka", kafka]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, start_new_session=True) as run:
+        journal = folder / "data" / "promote.json"
+        until(lambda: run.poll() is not None or journal.exists(), "the first topic")
+        until(lambda: run.poll() is not None or _begun(kafka), "the first records")
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    assert load(folder / "headwater.toml").bootstrap is None, "it was over before it was killed"
+
+    ran = headwater(folder, "promote", "--kafka", kafka)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "Went on with" in ran.stdout or "Begun afresh" in ran.stdout
+    assert moving.ends(kafka, names) == ends
+    assert moving.seen(kafka, names) == before
+    assert not journal.exists()
+
+
+def _begun(kafka: str) -> bool:
+    try:
+        return any(end for _, end in moving.ends(kafka, ["big"]).values())
+    except KeyError:
+        return False
+
+
+def test_topics_of_somebody_else_are_left_alone(tmp_path: Path, kafka: str):
+    folder = project(tmp_path / "shop")
+    with moving.log(folder) as broker:
+        moving.create(broker.bootstrap, "taken")
+        moving.produce(broker.bootstrap, "taken", range(3))
+    moving.create(kafka, "taken")
+    refused = headwater(folder, "promote", "--kafka", kafka)
+    assert refused.returncode == 1
+    assert "Kafka has topics of these names already: taken" in refused.stderr
+    assert load(folder / "headwater.toml").bootstrap is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--kafka", "127.0.0.1:1"), "no broker answers at 127.0.0.1:1"),
+        (("--kafka", "127.0.0.1:1", "--spark", "nowhere"), "'nowhere' is no master of Spark"),
+    ],
+)
+def test_what_cannot_be_reached_is_told_before_anything_is_begun(
+    tmp_path: Path, words: tuple[str, ...], said: str
+):
+    folder = project(tmp_path / "shop")
+    refused = headwater(folder, "promote", *words)
+    assert refused.returncode in (1, 2)
+    assert said in refused.stderr
+    assert not (folder / "data" / "promote.json").exists()
