@@ -87,14 +87,18 @@ class Machine:
             if attempts and attempts[0][1] + self._within < now:
                 self._run_out(attempts, now - 1, row - 1, last_us)
                 next_start = self._tell(attempts, next_start, out)
+            settled = False
             for attempt in attempts:
                 if attempt[2]:
                     attempt[2] = self._step(attempt, mask, value, row, now)
+                    settled = settled or not attempt[2]
             if startable[each] and row >= next_start:
                 attempt = [row, now, self._first, None]
                 attempt[2] = self._step(attempt, mask, value, row, now)
-                attempts.append(attempt)
-            if attempts:
+                if attempt[2] or attempt[3] is not None:
+                    attempts.append(attempt)
+                    settled = settled or not attempt[2]
+            if settled:
                 next_start = self._tell(attempts, next_start, out)
             row += 1
             last_us = now
