@@ -43,6 +43,7 @@ COMMANDS = (
     "forget",
     "excise",
     "settings",
+    "promote",
     "demo",
 )
 
