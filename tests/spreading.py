@@ -16,19 +16,24 @@ if TYPE_CHECKING:
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
 COMPAT = "tests/compat/"
-TOGETHER = ("tests/security/", "tests/broker/settings/")
-TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/")
+TOGETHER = ("tests/security/", "tests/broker/settings/", "tests/console/")
+TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/", "tests/processing/")
 """Here it is each folder below that shares a Spark session or a database."""
 SNIPPETS = "tests/docs/test_snippets.py"
-"""Every page starts all that it needs: each for itself, but those with Spark one after the other.
+"""Every page starts all that it needs: each for itself, but those with Spark share one Java.
 Spark gives its Python processes ten seconds to start, which two of it on two cores can exceed."""
-_WITH_SPARK = re.compile(r"\[docs/(spark|pipelines|views|patterns)")
+_WITH_SPARK = re.compile("with_spark")
 LONGEST_FIRST = (
     "tests/docs/test_snippets.py with Spark",
     "tests/compat/ on kafka",
     "tests/compat/ on headwater",
+    "tests/processing/",
     "tests/spark/",
     "tests/views/",
+    "tests/console/",
+    "tests/project/test_kills",
+    "tests/project/test_promote",
+    "tests/testing/test_rehearsal.py",
     "tests/capture/",
     "tests/examples/test_events_views.py",
     "tests/events/test_kills.py",

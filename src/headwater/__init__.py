@@ -30,10 +30,12 @@ _HOME = {
     "table": "headwater.pipelines.vocabulary",
     "view": "headwater.pipelines.vocabulary",
 }
+_PACKAGES = ("events", "processing", "testing", "views")
+"""So that `import headwater` is enough to use them."""
 
 
 def __getattr__(name: str) -> object:
-    if name in ("events", "testing", "views"):  # so that `import headwater` is enough to use them
+    if name in _PACKAGES:
         return import_module(f"headwater.{name}")
     home = _HOME.get(name)
     if home is None:

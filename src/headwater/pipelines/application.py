@@ -91,7 +91,8 @@ def run(order: Order, say: Callable[[str], None]) -> int:
             waiting = stopped if order.wait_for_topics else None
             queries = prepare(views, around, known, waiting)
             code = (run_once if order.once else run_always)(queries, stopped)
-        del lock
+        if lock is not None:
+            lock.release()  # a notebook's Java goes on without us
         return code
     except Exception as error:
         if _spark_is_gone(order.remote):

@@ -23,7 +23,7 @@ LOCK = ".lock"
 
 def hold(
     spark: SparkSession, folder: Path, sleep: Callable[[float], None] = time.sleep
-) -> object | None:
+) -> Any:
     """Take the lock; keep what is returned. Waits for a driver that is about to end."""
     deadline = time.monotonic() + PATIENCE_S
     while (held := try_hold(spark, folder)) is None:

@@ -18,7 +18,7 @@ from headwater.processing.timed import judging
 from headwater.processing.timed.options import Timing
 from headwater.spark import worker
 from headwater.spark.source.output import Output
-from headwater.spark.source.task import Task, _from_files, _from_the_leader
+from headwater.spark.source.task import Task, read_into
 
 if TYPE_CHECKING:
     from headwater.processing.timed.judging import Judged
@@ -59,8 +59,7 @@ def read(
     bounds = Bounds(task.range.start, task.range.end)
     log = pa.schema([field for field in schema if field.name not in _EXTRA])
     output = TimedOutput(task, bounds, options, log, timing, timed.watermark)
-    yield from _from_files(task, options, output)
-    yield from _from_the_leader(task, options, output)
+    yield from read_into(output, task, options)
 
 
 class TimedOutput(Output):

@@ -53,7 +53,11 @@ def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.R
         bounds = replace(bounds, since=task.since)
     if task.until is not None:
         bounds = replace(bounds, until=task.until)
-    output = Output(task.range, bounds, options, schema)
+    yield from read_into(Output(task.range, bounds, options, schema), task, options)
+
+
+def read_into(output: Output, task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """What `output` makes of the task's records."""
     try:
         yield from _from_files(task, options, output)
         yield from _from_the_leader(task, options, output)
