@@ -47,6 +47,7 @@ class Figure:
     unit: str
     more_is_better: bool
     groups: tuple[Group, ...]
+    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ def _figure(figure: Figure) -> str:
     return "\n".join(
         [
             f"### {figure.title}\n",
+            *([f"What is compared: {figure.detail}.\n"] if figure.detail else []),
             f"![{figure.title}: {figure.unit}](images/figures/{figure.name}.svg)\n",
             *_table(figure),
             "",

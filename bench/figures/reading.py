@@ -76,8 +76,12 @@ def broker() -> Chapter:
                 for row in rows
             )
             if groups:
-                title = f"{comparison['title']}: {'CPU' if name == 'cpu' else name}"
-                figures.append(Figure(f"broker-{number_}-{name}", title, words, more, groups))
+                short, _, detail = comparison["title"].partition(": ")
+                what = "CPU" if name == "cpu" else name.capitalize()
+                title = f"{what}, {short[0].lower()}{short[1:]}"
+                figures.append(
+                    Figure(f"broker-{number_}-{name}", title, words, more, groups, detail)
+                )
     about = ["Apache Kafka and headwater took turns in one run on one machine."]
     if document["plan"] == json.loads(json.dumps(_sizes(quick(Path())))):
         about.append(
