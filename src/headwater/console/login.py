@@ -38,7 +38,7 @@ button { margin-top: 1rem; width: 100%; padding: .6rem; font: inherit; font-weig
 <form method="post" action="/login">
 <h1>headwater</h1>
 <p>The console asks for its token. Whoever started it has it in HEADWATER_CONSOLE_TOKEN.</p>
-%s
+<!--said-->
 <label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button type="submit">Log in</button>
@@ -52,4 +52,4 @@ button { margin-top: 1rem; width: 100%; padding: .6rem; font: inherit; font-weig
 def page(complaint: str | None = None) -> str:
     """The form, with what was wrong with the last try."""
     said = f'<p class="wrong" role="alert">{html.escape(complaint)}</p>' if complaint else ""
-    return _PAGE % said
+    return _PAGE.replace("<!--said-->", said)

@@ -42,9 +42,9 @@ def short(value: float | None) -> str:
     """1234567 as 1.2 M, where there is little room."""
     if value is None:
         return "–"
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
-        if value >= size:
-            return f"{value / (1e3 if unit == 'k' else size):,.1f} {unit}"
+    for unit, least, one in (("G", 1e9, 1e9), ("M", 1e6, 1e6), ("k", 1e4, 1e3)):
+        if value >= least:
+            return f"{value / one:,.{0 if value / one >= 100 else 1}f} {unit}"
     return number(value)
 
 

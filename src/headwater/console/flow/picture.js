@@ -1,13 +1,13 @@
 // Draws the flow: boxes are links in columns, lines are curves behind them. Python says what and in which
 // order (props `columns`, `edges`); the places follow from the width that there is.
-const NODE = { min: 120, most: 240, height: 80, gap: 24 };
-const GAP_LEAST = 82;
+const NODE = { min: 112, most: 240, height: 80, gap: 24 };
+const GAP_LEAST = 92;
 const TOP = 40;
 
 export default {
   props: { columns: Array, edges: Array, stale: Boolean },
   template: `
-    <div class="hw-flow" :class="{'hw-flow-stale': stale}" ref="box" role="group" aria-label="The flow">
+    <div class="hw-flow" :class="{'hw-flow-stale': stale, 'hw-flow-narrow': nodeWidth < 150}" ref="box" role="group" aria-label="The flow">
       <div class="hw-flow-inner" :style="{width: width + 'px', height: height + 'px'}">
         <div v-for="(column, i) in columns" :key="'h' + i" class="hw-flow-head"
              :style="{left: x(i) + 'px', width: nodeWidth + 'px'}" aria-hidden="true">{{ column.head }}</div>
