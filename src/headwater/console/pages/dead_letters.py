@@ -38,6 +38,13 @@ def show(visit: Visit) -> None:
         "Dead letters",
         "What was rejected, could not be decoded or was refused: kept with its reason, to be sent back.",
     )
+
+    def draw(found: list[Survey]) -> None:
+        table.rows = [_row(each) for each in found]
+        table.set_visibility(bool(found))
+        none.set_visibility(not found)
+
+    live.keep(lambda: surveys(visit.context.log), draw, EVERY_S)
     with elements.card() as card:
         card.props["aria-label"] = "Topics of dead letters"
         table = ui.table(columns=_COLUMNS, rows=[], row_key="topic").classes("hw-list")
@@ -53,13 +60,6 @@ def show(visit: Visit) -> None:
             )
         table.set_visibility(False)
         none.set_visibility(False)
-
-    def draw(found: list[Survey]) -> None:
-        table.rows = [_row(each) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
-
-    live.keep(lambda: surveys(visit.context.log), draw, EVERY_S)
 
 
 def surveys(log: Log) -> list[Survey]:

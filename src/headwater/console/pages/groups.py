@@ -40,6 +40,13 @@ def show(visit: Visit) -> None:
         show_one(visit, visit.query["id"])
         return
     elements.heading("Groups", "Who reads what, and how many records behind it is.")
+
+    def draw(found: list[Group]) -> None:
+        table.rows = [row_of(each) for each in found]
+        table.set_visibility(bool(found))
+        none.set_visibility(not found)
+
+    live.keep(lambda: groups.listed(visit.context.log), draw, EVERY_S)
     with ui.element("div").classes("hw-tools"):
         words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
     with elements.card() as card:
@@ -64,13 +71,6 @@ def show(visit: Visit) -> None:
                 "A consumer with a group.id makes one when it first reads; so does a running query.",
             )
         none.set_visibility(False)
-
-    def draw(found: list[Group]) -> None:
-        table.rows = [row_of(each) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
-
-    live.keep(lambda: groups.listed(visit.context.log), draw, EVERY_S)
 
 
 def row_of(group: Group) -> dict[str, Any]:

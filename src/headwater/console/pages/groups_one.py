@@ -58,8 +58,10 @@ def show_one(visit: Visit, name: str) -> None:
             ui.link("All groups", "/groups").classes("hw-button-link")
             open_reset = reset_dialog(visit, name)
             elements.action(visit, "Reset offsets", open_reset, icon="settings_backup_restore")
+    live.keep(
+        partial(groups.named, visit.context.log, name), lambda found: about.draw(found), EVERY_S
+    )
     about = _About(visit, name)
-    live.keep(partial(groups.named, visit.context.log, name), about.draw, EVERY_S)
 
 
 class _About:

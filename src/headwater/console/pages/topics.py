@@ -34,6 +34,15 @@ _SHOWN = """
 
 def show(visit: Visit) -> None:
     elements.heading("Topics", "Everything that was written, in order, for as long as it is kept.")
+
+    def draw(found: list[Topic]) -> None:
+        table.rows = [row_of(each, visit.context.history.rate(each.name)) for each in found]
+        table.set_visibility(bool(found))
+        none.set_visibility(not found)
+
+    kept = live.keep(
+        lambda: topics.listed(visit.context.log, internal=internal.value), draw, EVERY_S
+    )
     with ui.element("div").classes("hw-tools"):
         words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
         internal = ui.switch("Internal topics")
@@ -55,14 +64,6 @@ def show(visit: Visit) -> None:
             )
         none.set_visibility(False)
 
-    def draw(found: list[Topic]) -> None:
-        table.rows = [row_of(each, visit.context.history.rate(each.name)) for each in found]
-        table.set_visibility(bool(found))
-        none.set_visibility(not found)
-
-    kept = live.keep(
-        lambda: topics.listed(visit.context.log, internal=internal.value), draw, EVERY_S
-    )
     internal.on_value_change(kept.soon)
 
 

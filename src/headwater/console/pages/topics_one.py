@@ -42,6 +42,9 @@ def show_one(visit: Visit) -> None:
             replay = replay_dialog(visit, name)
             elements.action(visit, "Replay", replay.open, icon="replay")
             ui.link("Time travel", link("/time-travel", topic=name)).classes("hw-button-link")
+    live.keep(
+        lambda: topics.named(visit.context.log, name), lambda found: about.draw(found), EVERY_S
+    )
     about = _About(visit)
     tabs = ui.tabs().props('dense no-caps align=left aria-label="What to see of the topic"')
     with tabs:
@@ -57,7 +60,6 @@ def show_one(visit: Visit) -> None:
         with ui.tab_panel("settings"), elements.card("Settings"):
             about.settings = ui.table(columns=_SETTINGS, rows=[], row_key="name")
             about.settings.classes("hw-list").props("flat dense")
-    live.keep(lambda: topics.named(visit.context.log, name), about.draw, EVERY_S)
 
 
 class _About:
