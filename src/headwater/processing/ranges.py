@@ -41,7 +41,7 @@ def _differences(running: Array, begins: Array, ends: Array) -> Array:
     return full[ends] - full[begins]
 
 
-@numba.njit(cache=True)  # type: ignore[misc]
+@numba.njit(cache=True)
 def _ranges(keys: Array, times: Array, length: int) -> tuple[Array, Array]:
     rows = len(times)
     begins, ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -56,7 +56,7 @@ def _ranges(keys: Array, times: Array, length: int) -> tuple[Array, Array]:
     return begins, ends
 
 
-@numba.njit(cache=True)  # type: ignore[misc]
+@numba.njit(cache=True)
 def _sums(column: Array, begins: Array, ends: Array) -> Array:
     """Added up from nothing where a range does not overlap the one before; else moved along.
 
@@ -82,7 +82,7 @@ def _sums(column: Array, begins: Array, ends: Array) -> Array:
     return found
 
 
-@numba.njit(cache=True)  # type: ignore[misc]
+@numba.njit(cache=True)
 def _extremes(column: Array, begins: Array, ends: Array, smallest: bool) -> Array:
     """By a queue of candidates: each value enters and leaves it once."""
     rows = len(begins)

@@ -18,7 +18,7 @@ it by the aggregates' own expressions, in Spark; the fold itself only remembers 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.pipelines.errors import PipelineError
@@ -79,6 +79,7 @@ def _revised(
     named = F.struct(*(F.col(f"`{name}`") for name in (*keys, "window")))
     kept = F.struct(*(F.col(f"`{name}`") for name in aggregates))
     schemas = results.select(named.alias("named"), kept.alias("kept")).schema
+    name_kind, kept_kind = (schemas[each].dataType.json() for each in ("named", "kept"))
     sent = results.select(
         F.pmod(F.hash(F.to_json(named, _JSON)), F.lit(buckets)).alias(_BUCKET),
         F.to_json(named, _JSON).alias(_KEY),
@@ -92,11 +93,9 @@ def _revised(
     )
     read = {"timestampFormat": _JSON["timestampFormat"]}
     rows = folded.select(
-        F.from_json(_KEY, schemas["named"].dataType, read).alias(_KEY),
+        F.from_json(_KEY, name_kind, read).alias(_KEY),
         *(
-            F.transform(name, lambda each: F.from_json(each, schemas["kept"].dataType, read)).alias(
-                name
-            )
+            F.transform(name, lambda each: F.from_json(each, kept_kind, read)).alias(name)
             for name in ("before", "after")
         ),
         "revision",
@@ -110,9 +109,7 @@ def _spread(rows: DataFrame, keys: list[str], aggregates: dict[str, Aggregate]) 
 
     def row(side: str, revision: Column, retracted: bool) -> Column:
         values = [
-            each.finished(each.merged(F.transform(side, lambda kept, name=name: kept[name]))).alias(
-                name
-            )
+            each.finished(each.merged(F.transform(side, _field(name)))).alias(name)
             for name, each in aggregates.items()
         ]
         marks = [revision.alias("revision"), F.lit(retracted).alias("retracted")]
@@ -124,3 +121,12 @@ def _spread(rows: DataFrame, keys: list[str], aggregates: dict[str, Aggregate]) 
     spread = rows.select(_KEY, F.explode(both).alias("_is"))
     named = [F.col(f"{_KEY}.`{name}`").alias(name) for name in ("window", *keys)]
     return spread.select(*named, "_is.*")
+
+
+def _field(name: str) -> Callable[[Column], Column]:
+    """For Spark's higher-order functions, which count a function's parameters."""
+
+    def field(kept: Column) -> Column:
+        return kept[name]
+
+    return field

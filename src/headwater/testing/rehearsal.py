@@ -39,8 +39,9 @@ from headwater.views.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
+TRIES, SLOW_START = 5, "failed to connect back"
 Which = str | Path | Callable[[], Any]
 
 
@@ -151,10 +152,21 @@ class Rehearsal:
     def _settle(self) -> None:
         """Every query up to date, those first whose topics others read."""
         for _ in self._queries:  # a view of a view of …: at most as many rounds as there are views
-            for query in self._queries.values():
-                query.processAllAvailable()
+            for name in tuple(self._queries):
+                self._catch_up(name)
             if not self._chained():
                 break
+
+    def _catch_up(self, name: str) -> None:
+        for attempt in range(TRIES):
+            try:
+                self._queries[name].processAllAvailable()
+                return
+            except Exception as error:
+                # Spark gives a Python process ten seconds to start, which on a busy machine it exceeds.
+                if SLOW_START not in str(error) or attempt == TRIES - 1:
+                    raise
+                self._start(self._shown[name].view)
 
     def _chained(self) -> bool:
         written = {topic_of(shown.view) for shown in self._shown.values()}
