@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import typer
@@ -16,7 +18,7 @@ def init(
 ) -> None:
     """Write a small project: headwater.toml, pipelines/, a README that says what to edit.
 
-    It runs as it is: cd NAME, python shop.py --make, headwater up.
+    It runs as it is, with a small database to try it with: cd NAME, headwater up.
 
     Example: headwater init shop
     """
@@ -24,4 +26,7 @@ def init(
 
     for path in start_project(Path(), name):
         print(f"  {path}")
-    print(f"\nNext: cd {name} && python shop.py --make && headwater up")
+    # As the person would do it next; without a database the first `up` would only complain.
+    subprocess.run([sys.executable, "shop.py", "--make"], cwd=name, check=True)
+    print(f"  {name}/shop.db")
+    print(f"\nNext: cd {name} && headwater up")

@@ -117,7 +117,8 @@ def _pipelines(project: Project) -> Finding:
             f"no query is named {', '.join(unknown)}, which [views.…] names",
             f"declared are {', '.join(view.name for view in views) or 'none'}",
         )
-    return Finding("pipelines", True, f"{len(views)} views declared")
+    count = f"{len(views)} views" if len(views) != 1 else "1 view"
+    return Finding("pipelines", True, f"{count} declared")
 
 
 def _captured(project: Project, name: str) -> Iterator[Finding]:
