@@ -125,7 +125,8 @@ class Run:
         for peer, kinds in peers.RUNS.items():
             if kind in kinds:
                 folder = self._home / f"{peers.PACKAGES[peer]}-{kind}-{keys}"
-                words = [kind, bootstrap, f"keys-{keys}", str(self._rows), str(folder)]
+                rows = min(self._rows, peers.QUIX_ROWS) if peer == peers.QUIX else self._rows
+                words = [kind, bootstrap, f"keys-{keys}", str(rows), str(folder)]
                 yield peer, lambda peer=peer, words=words: peers.run(peer, words)
         if kind == "patterns":
             yield peers.ESPER, lambda: peers.esper_patterns(data.events(self._rows, keys, 1))

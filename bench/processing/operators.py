@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "k STRING, x INT, at TIMESTAMP"
 LATENESS = "1 second"
-WINDOW_S, GAP_S, RANGE_S, WITHIN_S = 10, 2, 1, 20
+WINDOW_S, GAP_S, RANGE_S, WITHIN_S = 10, 2, 1, 600
 PATTERN = "A B+ C"
 DEFINE = {"A": "x < 3", "B": "x between 3 and 6 and x > A.x", "C": "x > 6"}
 Operator = Callable[[str, dict[str, str]], "DataFrame"]

@@ -39,6 +39,7 @@ def main() -> None:
             began[0] = time.perf_counter()
         elif seen[0] == total:
             began[1] = time.perf_counter()
+            app.stop()
 
     def frame(name: str) -> object:
         return app.dataframe(app.topic(name, value_deserializer="json")).update(note)
@@ -58,13 +59,14 @@ def main() -> None:
             on_merge=lambda one, other: {**one, "y": other["x"]},
             backward_ms=0,
             forward_ms=timedelta(seconds=RANGE_S),
+            grace_ms=timedelta(seconds=2 * RANGE_S),
         )
     elif operator == "as-of":
         left, right = frame(f"{stem}-left"), frame(f"{stem}-right")
         left.join_asof(
             right, how="left", on_merge=lambda one, other: {"y": one["x"], **(other or {})}
         )
-    app.run(count=total, timeout=60.0)
+    app.run(timeout=20.0, collect=False)
     done = began[1] > 0
     print(
         json.dumps(
