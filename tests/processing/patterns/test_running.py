@@ -91,6 +91,7 @@ def test_columns_keep_their_types_and_their_nulls(headwater_spark: Any):
         ("k", 7, at[1], None, Decimal("2.50"), None, None, None, None, b"\x01"),
         ("k", 7, at[2], 3, None, day, "z", False, 1.5, b"\x01"),
         (None, 7, at[0], 1, None, day, "other", False, 1.5, None),
+        ("k", 7, None, 100, None, day, "without a time", False, 1.5, b"\x01"),
     ]
     schema = (
         "k STRING, j INT, at TIMESTAMP, n BIGINT, d DECIMAL(10,2), day DATE, s STRING, b BOOLEAN, "

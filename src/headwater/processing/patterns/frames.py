@@ -88,7 +88,8 @@ def prepared(df: DataFrame, plan: Plan, words: Words, buckets: int) -> DataFrame
     if len(values) + len(ordered) > NULLS_MAX:
         raise PatternError(f"a match looks at no more than {NULLS_MAX} columns")
     nulls = [F.expr(sql).isNull() for sql in plan.columns] + [column.isNull() for column in orders]
-    return df.select(
+    # A row without a time is nowhere in the sequence.
+    return df.where(F.col(f"`{words.time}`").isNotNull()).select(
         F.col(f"`{words.time}`").alias("at"),
         _key(df, words.key).alias("k"),
         F.unix_micros(F.col(f"`{words.time}`")).alias("t"),
