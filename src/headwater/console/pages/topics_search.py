@@ -23,7 +23,10 @@ from headwater.console import sentences
 from headwater.console.live import loaded
 
 FOUND_MAX = 200
-STEP = Bounds(scanned_max=1_000_000, seconds=0.5)
+STEP_S, LONG_STEP_S = 0.5, 2.0
+"""What is found is shown after each step: soon at first, then less often, because each begins small."""
+OFFSETS_MAX = 1 << 62
+DRAW_EVERY_S = 0.3
 WHERE = {
     "anywhere": "anywhere",
     "key": "in keys",
@@ -49,9 +52,10 @@ class Search:
         self.records: list[Record] = []
         self.is_on = False
         self._turn = 0
-        self._looked = self._total = 0
+        self._looked = self._total = self._looked_now = self._steps = 0
         self._took_s = 0.0
         self._next: Cursor | None = None
+        self._is_whole = False
         self._wanted = Filter()
 
     def build(
@@ -72,6 +76,7 @@ class Search:
         self._bar.props('aria-label="How much was looked at"')
         self._bar.set_visibility(False)
         self._said = ui.label("").classes("hw-soft hw-small").props('role="status"')
+        self._timer = ui.timer(DRAW_EVERY_S, self._draw, active=False)
 
     def stop(self) -> None:
         """End it; what was found stays until somebody else takes the table."""
@@ -81,11 +86,11 @@ class Search:
             self._draw()
 
     def sentence(self) -> str:
-        looked = f"{self._looked:,} of {self._total:,} offsets"
+        looked = f"{min(self._total, self._looked + self._looked_now):,} of {self._total:,} offsets"
         count = f"{len(self.records):,} found"
         if self.is_on:
             return f"{count}; looking: {looked}"
-        if self._next is None:
+        if self._is_whole:
             return f"{count} in all of it ({looked}, {sentences.duration(self._took_s)})"
         return f"{count} so far; stopped after {looked} ({sentences.duration(self._took_s)})"
 
@@ -95,6 +100,7 @@ class Search:
             return
         self._begin()
         self.records, self._looked, self._total, self._took_s = [], 0, 0, 0.0
+        self._next, self._is_whole = None, False
         self._wanted = wanted(words, str(self._where.value))
         await self._run(None)
 
@@ -112,9 +118,11 @@ class Search:
         self._turn += 1
         turn = self._turn
         self.is_on = True
+        self._steps = self._looked_now = 0
         self._draw()
         try:
             while turn == self._turn:
+                self._steps += 1
                 began = time.monotonic()
                 page = await loaded(partial(self._step, cursor))
                 if turn != self._turn or self._said.is_deleted:
@@ -144,14 +152,20 @@ class Search:
             place,
             limit=FOUND_MAX - len(self.records),
             partitions=partitions,
-            bounds=STEP,
+            bounds=Bounds(OFFSETS_MAX, min(LONG_STEP_S, STEP_S * self._steps)),
+            progress=self._progressed,
         )
 
+    def _progressed(self, looked: int, total: int) -> None:
+        """In the thread of the step."""
+        self._looked_now = looked
+        self._total = self._total or total
+
     def _take(self, page: Page) -> None:
-        if self._looked == 0:
-            self._total = sum(end - start for start, end in page.ranges.values())
+        self._total = self._total or sum(end - start for start, end in page.ranges.values())
+        self._looked_now = 0
         self._looked = min(self._total, self._looked + page.scanned)
-        self._next = page.next
+        self._next, self._is_whole = page.next, page.next is None
         self.records += page.records
         self._tell(self)
         self._draw()
@@ -162,7 +176,9 @@ class Search:
         self._button.set_text("Stop" if self.is_on else "Search")
         self._button.set_icon("stop" if self.is_on else "search")
         self._bar.set_visibility(self.is_on)
-        self._bar.set_value(self._looked / self._total if self._total else 0.0)
+        looked = self._looked + self._looked_now
+        self._bar.set_value(min(1.0, looked / self._total) if self._total else 0.0)
+        self._timer.active = self.is_on
         self._on.set_visibility(not self.is_on and self._next is not None and self._looked > 0)
         self._said.set_text(self.sentence() if self.is_on or self._looked else "")
 
