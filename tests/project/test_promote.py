@@ -15,6 +15,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from headwater.project.file import load
 from headwater.project.ports import free_port
+from headwater.project.promote.steps import Abort, Data, Gap
+from headwater.project.promote.writing import PartitionWriter
+from headwater.record import records
+from headwater.spark.connect import Cluster
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.compat.missing import skip_or_fail
 from tests.compat.waiting import until
@@ -171,6 +175,35 @@ def test_topics_of_somebody_else_are_left_alone(tmp_path: Path, kafka: str):
     assert refused.returncode == 1
     assert "Kafka has topics of these names already: taken" in refused.stderr
     assert load(folder / "headwater.toml").bootstrap is None
+
+
+def test_offsets_without_records_are_kept_also_without_the_right_to_write_markers(kafka: str):
+    moving.create(kafka, "unprivileged")
+    place = ("unprivileged", 0)
+    cluster = Cluster({"bootstrap.servers": kafka})
+    try:
+        writer = PartitionWriter(cluster, place, may_mark=False)
+        batch = records.build([records.Record(0, 5, b"k", b"v")])
+        aborted = records.build([records.Record(0, 6, b"k", b"taken back")])
+        for step in (
+            Data(0, 1, batch),
+            Gap(1, 2),
+            Data(3, 1, aborted, producer=7),
+            Data(4, 1, batch),
+            Abort(5, 7),
+            Gap(6, 1),
+            Data(7, 1, batch),
+        ):
+            writer.write(step)
+        writer.flush()
+    finally:
+        cluster.close()
+    assert moving.ends(kafka, ["unprivileged"]) == {place: (0, 8)}
+    seen = {
+        level: [record.place[2] for record in moving.seen(kafka, ["unprivileged"], level)]
+        for level in ("read_uncommitted", "read_committed")
+    }
+    assert seen == {"read_uncommitted": [0, 3, 4, 7], "read_committed": [0, 4, 7]}
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def copy(sides: Sides, stretch: Stretch, tell: Tell) -> Counted:
             writer.write(step)
             _count(step, counted)
             tell(step.count)
+        writer.flush()
         return counted
     finally:
         old.close()

@@ -125,7 +125,7 @@ class Leader:
 
         def once() -> Result:
             try:
-                return attempt(self._connection())
+                return attempt(self.connection())
             except (Disconnected, TryAgain):
                 self._known = None
                 raise
@@ -138,7 +138,13 @@ class Leader:
             self._known = self.cluster.metadata([self.place[0]])
         return self.cluster.list_offsets({self.place: LATEST}, metadata=self._known)[self.place]
 
-    def _connection(self) -> api.Connection:
+    def forget(self) -> None:
+        """Connect anew, and ask anew who leads."""
+        self._known = None
+        self.cluster.forget()
+
+    def connection(self, use: str = "") -> api.Connection:
+        """To the leader; Disconnected or TryAgain where there is none just now."""
         topic, partition = self.place
         if self._known is None:
             self._known = self.cluster.metadata([topic])
@@ -146,4 +152,4 @@ class Leader:
         number = -1 if found is None else found.leaders.get(partition, -1)
         if number < 0:
             raise TryAgain(f"{topic}-{partition} has no leader")
-        return self.cluster.node(number)
+        return self.cluster.node(number, use)

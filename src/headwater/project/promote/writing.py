@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.project.promote.errors import CannotPromote, Diverged
 from headwater.project.promote.reading import Leader
+from headwater.project.promote.sending import Parcel, Sender
 from headwater.project.promote.steps import Abort, Data, Gap, Step, sent_by
 from headwater.record import codecs, records
 from headwater.record.records import Record
@@ -21,7 +22,7 @@ from headwater.spark import connect
 from headwater.spark import connection as api
 from headwater.spark.connect import Cluster, TopicPartition
 from headwater.spark.sink import transaction
-from headwater.spark.sink.transaction import PRODUCE_VERSION, Identity
+from headwater.spark.sink.transaction import Identity
 
 WRITE_TXN_MARKERS = 27
 MARKERS_AT_ONCE = 500
@@ -39,11 +40,14 @@ _SEQUENCES = 1 << 31
 class PartitionWriter:
     """The only writer of one new partition."""
 
-    def __init__(self, cluster: Cluster, place: TopicPartition) -> None:
+    def __init__(self, cluster: Cluster, place: TopicPartition, *, may_mark: bool = True) -> None:
+        """`may_mark`: whether to try markers alone first, which needs the right ClusterAction."""
         self._cluster = cluster
         self._place = place
         self._leader = Leader(cluster, place)
+        self._sender = Sender(self._leader)
         self._own: Identity | None = None
+        self._last: Identity | None = None
         self._marking: Identity | None = None
         self._sequence = 0
         self._open: dict[int, tuple[Identity, int]] = {}
@@ -51,7 +55,7 @@ class PartitionWriter:
         self._slots: list[Identity] = []
         """Transactional ids that are free."""
         self._claimed = 0
-        self._may_mark = True
+        self._may_mark = may_mark
 
     def end(self) -> int:
         return self._leader.end()
@@ -62,13 +66,19 @@ class PartitionWriter:
         self._claimed = SLOTS
 
     def write(self, step: Step) -> None:
-        """Do one step, whole."""
+        """Do one step; records may still be on their way, see `flush`."""
         if isinstance(step, Data):
             self._data(step)
-        elif isinstance(step, Abort):
+            return
+        self.flush()
+        if isinstance(step, Abort):
             self._abort(step)
         else:
             self._gap(step)
+
+    def flush(self) -> None:
+        """Return when everything is where it belongs."""
+        self._sender.flush()
 
     def fill(self, first: int, count: int) -> None:
         """Take offsets with records that are deleted afterwards."""
@@ -78,6 +88,7 @@ class PartitionWriter:
             found = [Record(number, 0, FILLER, None) for number in range(size)]
             self._data(Data(first + done, size, records.build(found, codec=codecs.GZIP)))
             done += size
+        self.flush()
 
     # ---- records ----------------------------------------------------------------------------------
 
@@ -90,41 +101,14 @@ class PartitionWriter:
         else:
             who, sequence = self._transaction(step.producer)
             self._open[step.producer] = (who, sequence + step.count)
+        if who != self._last:
+            self.flush()  # sequences keep the order of one producer only
+            self._last = who
         transactional = step.producer is not None
         batch = sent_by(
             step.batch, who.producer_id, who.epoch, sequence, transactional=transactional
         )
-        self._produce(step, batch, who.transactional_id or None)
-
-    def _produce(self, step: Data, batch: bytes, transactional_id: str | None) -> None:
-        topic, partition = self._place
-        body = {
-            "transactional_id": transactional_id,
-            "acks": -1,
-            "timeout": _TIMEOUT_MS,
-            "topic_data": [
-                {"name": topic, "partition_data": [{"index": partition, "records": batch}]}
-            ],
-        }
-
-        def attempt(connection: api.Connection) -> int:
-            answer = connection.ask(api.PRODUCE, body, PRODUCE_VERSION)
-            (found,) = answer.responses[0].partition_responses
-            if found.error_code is ErrorCode.duplicate_sequence_number:
-                return step.first if self.end() == step.first + step.count else -1
-            if found.error_code in (ErrorCode.message_too_large, ErrorCode.invalid_record):
-                raise CannotPromote(
-                    f"{topic}-{partition}: Kafka refuses the batch at offset {step.first} "
-                    f"({found.error_code.name}: {found.error_message or 'no reason given'})",
-                    hint="raise message.max.bytes and socket.request.max.bytes of Kafka",
-                )
-            connect.check(found.error_code, f"writing to {topic}-{partition}")
-            return int(found.base_offset)
-
-        # Sequence numbers make it safe to send again what was not answered.
-        placed = self._leader.ask(attempt)
-        if placed != step.first:
-            raise Diverged(f"{topic}-{partition}: offset {step.first} was given as {placed}")
+        self._sender.send(Parcel(step.first, step.count, batch, who.transactional_id or None))
 
     # ---- markers ----------------------------------------------------------------------------------
 
