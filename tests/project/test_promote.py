@@ -108,12 +108,12 @@ def test_every_reader_finds_the_same_at_the_same_offsets(tmp_path: Path, kafka: 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
     assert moving.ends(kafka, TOPICS) == ends
-    for level, records in before.items():
-        assert moving.seen(kafka, TOPICS, level) == records, level
+    for level, found in before.items():
+        assert moving.seen(kafka, TOPICS, level) == found, level
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     asked = [ConsumerGroupTopicPartitions("readers")]
-    (found,) = [f.result(30) for f in admin.list_consumer_group_offsets(asked).values()]
-    (place,) = found.topic_partitions
+    (group,) = [f.result(30) for f in admin.list_consumer_group_offsets(asked).values()]
+    (place,) = group.topic_partitions
     assert (place.topic, place.offset, place.metadata) == ("plain", 7, "note of readers")
     resource = ConfigResource(ResourceType.TOPIC, "wide")
     (future,) = admin.describe_configs([resource]).values()
