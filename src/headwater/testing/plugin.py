@@ -34,6 +34,8 @@ SPARK = {
     "spark.sql.shuffle.partitions": "2",
     # How long a query without work waits before it looks again; it looks for as long as it runs.
     "spark.sql.streaming.pollingDelay": "300ms",
+    # For a few rows, compiling a query to bytecode takes longer than running it.
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
