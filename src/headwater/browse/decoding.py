@@ -28,6 +28,7 @@ from typing import Any
 from headwater.browse import ranges as reading
 from headwater.browse.errors import told
 from headwater.browse.log import TIMEOUT_S, Log
+from headwater.errors import HeadwaterError
 
 SUFFIX = ".avro-schemas"
 _AGAIN_S = 5.0
@@ -99,7 +100,7 @@ class Decoder:
                         self._load(self._log, name)
                         if number in self._schemas:
                             break
-                except Exception as error:  # a topic of that name may hold anything
+                except HeadwaterError as error:  # then its bytes are shown
                     _LOGGER.debug("no Avro schemas: %s", error)
             return self._schemas.get(number)
 
@@ -115,13 +116,19 @@ class Decoder:
         return sorted(found, key=lambda name: not topic.startswith(name.removesuffix(SUFFIX)))
 
     def _load(self, log: Log, name: str) -> None:
-        import fastavro
-
         for records in reading.read(log, name, log.ranges(name)):
             for record in records:
                 if record.value is not None:
-                    said = json.loads(record.value)
-                    self._schemas[said["id"]] = fastavro.parse_schema(json.loads(said["schema"]))
+                    self._learn(record.value)
+
+    def _learn(self, value: bytes) -> None:
+        import fastavro
+
+        try:
+            said = json.loads(value)
+            self._schemas[said["id"]] = fastavro.parse_schema(json.loads(said["schema"]))
+        except Exception as error:  # a topic of that name may hold anything
+            _LOGGER.debug("no Avro schema: %s", error)
 
 
 def _text(text: str) -> Shown:

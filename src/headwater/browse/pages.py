@@ -160,9 +160,11 @@ class _Walk:
 
     def _wanted(self, step: int, scanned_max: int) -> dict[int, Range]:
         short = [p for p in self._reached if self._left(p) and not self._has_enough(p)]
-        if not short or self.scanned >= scanned_max:
+        left = scanned_max - self.scanned
+        if not short or left <= 0:
             return {}
-        each = max(1, min(step, (scanned_max - self.scanned) // len(short)))
+        short = short[:left]
+        each = min(step, left // len(short))
         found = {}
         for p in short:
             at, length = self._reached[p], min(each, self._left(p))
