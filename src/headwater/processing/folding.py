@@ -25,6 +25,10 @@ class Fold(StatefulProcessor):
 
     OUTPUT = "_by STRING, before ARRAY<STRING>, after ARRAY<STRING>, revision INT"
 
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        """How long after its end a window is kept, in microseconds."""
+
     def init(self, handle: Any) -> None:
         self._windows = handle.getMapState("windows", "end_us BIGINT", "given BINARY")
 
@@ -47,7 +51,7 @@ class Fold(StatefulProcessor):
                 for by, kept in zip(part["_by"], part["_kept"], strict=True)
             ]
             self._windows.updateValue((int(end),), (pickle.dumps(given),))
-        self._forget(int((frame["_at"] - frame["_keep"]).max()))
+        self._forget(int(frame["_at"].max()) - self._keep)
         yield pd.DataFrame(out, columns=["_by", "before", "after", "revision"])
 
     def _given(self, end: int) -> Given:

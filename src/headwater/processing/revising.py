@@ -75,7 +75,7 @@ def _revised(
     from headwater.processing.folding import Fold
 
     partial = [each.partial().alias(name) for name, each in aggregates.items()]
-    results = events.groupBy(CLOSES, "window", *keys, KEEP).agg(*partial)
+    results = events.groupBy(CLOSES, "window", *keys).agg(*partial)
     named = F.struct(*(F.col(f"`{name}`") for name in (*keys, "window")))
     kept = F.struct(*(F.col(f"`{name}`") for name in aggregates))
     schemas = results.select(named.alias("named"), kept.alias("kept")).schema
@@ -85,11 +85,13 @@ def _revised(
         F.to_json(named, _JSON).alias(_KEY),
         F.unix_micros("window.end").alias("_end"),
         F.unix_micros(CLOSES).alias("_at"),
-        KEEP,
         F.to_json(kept, _JSON).alias(_KEPT),
     )
     folded = sent.groupBy(_BUCKET).transformWithStateInPandas(
-        Fold(), Fold.OUTPUT, outputMode="Append", timeMode="None"
+        Fold(events.schema[CLOSES].metadata[KEEP]),
+        Fold.OUTPUT,
+        outputMode="Append",
+        timeMode="None",
     )
     read = {"timestampFormat": _JSON["timestampFormat"]}
     rows = folded.select(

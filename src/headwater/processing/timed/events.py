@@ -30,8 +30,8 @@ CLOCK = "spark.headwater.clock"
 """Setting of the session: a file with the time in milliseconds, where a test turns the clock."""
 CLOSES = "_closes"
 """Column of events whose windows are revised: when what the row adds to is given out."""
-KEEP = "_keep"
-"""Column of the same: how long after its end a window is kept, in microseconds."""
+KEEP = "headwater.keep"
+"""In that column's metadata: how long after its end a window is kept, in microseconds."""
 KEPT = "1 day"
 _TIME, _TICK, _WATERMARK = "event_time", "tick", "watermark"
 _DELAY = "spark.watermarkDelayMs"  # the mark by which Spark knows a column with a watermark
@@ -203,6 +203,5 @@ def _windowed(frame: DataFrame, timing: Timing, revise: bool, delay_ms: int) -> 
     return frame.select(
         *(F.col(f"`{name}`") for name in frame.columns if name not in ("window", _WATERMARK)),
         window.alias("window"),
-        closes.alias(CLOSES, metadata={_DELAY: delay_ms}),
-        F.lit(timing.keep).alias(KEEP),
+        closes.alias(CLOSES, metadata={_DELAY: delay_ms, KEEP: timing.keep}),
     )
