@@ -37,7 +37,8 @@ def history(seed: int, length: int = 60) -> list[Arrival]:
         elif topic == "searches":
             row = {"id": f"s{number}", "search": key, "searched": old}
         else:
-            row = {"id": f"o{number}", "item": key, "ordered": old}
+            timed = choice.random() < 0.9  # one without a time has no price of its time
+            row = {"id": f"o{number}", "item": key, "ordered": old if timed else None}
         found.append(Arrival(second, topic, row))
     return found
 
@@ -76,13 +77,12 @@ def price(arrivals: list[Arrival], item: str, valid_by: int, recorded_by: int) -
 
 def dated(arrivals: list[Arrival]) -> set[tuple[str, int | None]]:
     """Orders with the price that was valid when they were made."""
-    return {
-        (
-            o.row["id"],
-            price(arrivals, o.row["item"], o.row["ordered"], o.row["ordered"] + LATENESS_S),
-        )
-        for o in of(arrivals, "orders")
-    }
+    found = set()
+    for order in of(arrivals, "orders"):
+        at = order.row["ordered"]
+        known = None if at is None else price(arrivals, order.row["item"], at, at + LATENESS_S)
+        found.add((order.row["id"], known))
+    return found
 
 
 def enriched(arrivals: list[Arrival]) -> set[tuple[str, int | None]]:

@@ -11,7 +11,7 @@ from headwater.processing.joins.versions import EVER, NEVER, Change, Event, Grou
 if TYPE_CHECKING:
     import pandas as pd
 
-OUT = "_event STRING, _row STRING, _mark TIMESTAMP"
+OUT = "_event STRING, _row STRING, mark TIMESTAMP"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rule:
 
     def take(self, group: Group, frames: Iterator[pd.DataFrame]) -> None:
         for frame in frames:
-            told = frame["_change"].to_numpy(dtype=bool)
+            told = frame["told"].to_numpy(dtype=bool)
             group.take(_changes(frame[told]), _events(frame[~told]), self.wait or 0)
 
     def decide(self, group: Group, watermark: int | None) -> pd.DataFrame:
@@ -57,20 +57,20 @@ class Rule:
             dtype=object,
         )
         times = [None if each[2] == EVER else each[2] for each in joined]
-        found["_mark"] = pd.to_datetime(pd.Series(times, dtype="Int64"), unit="us")
+        found["mark"] = pd.to_datetime(pd.Series(times, dtype="Int64"), unit="us")
         return found
 
 
 def _changes(frame: pd.DataFrame) -> Iterator[Change]:
-    names = ("_key", "_time", "_recorded", "_partition", "_offset")
+    names = ("key", "time", "recorded", "partition", "offset")
     columns = [frame[name].tolist() for name in names]
     rows = [
         None if gone else row
-        for gone, row in zip(frame["_gone"].tolist(), frame["_text"].tolist(), strict=True)
+        for gone, row in zip(frame["gone"].tolist(), frame["text"].tolist(), strict=True)
     ]
     return (Change(*each) for each in zip(*columns, rows, strict=True))
 
 
 def _events(frame: pd.DataFrame) -> Iterator[Event]:
-    columns = [frame[name].tolist() for name in ("_time", "_key", "_text")]
+    columns = [frame[name].tolist() for name in ("time", "key", "text")]
     return (Event(*each) for each in zip(*columns, strict=True))

@@ -109,20 +109,21 @@ def _joined(sides: _Sides, rule: Rule, groups: int) -> DataFrame:
 
     added = [name for name in sides.table.columns if name not in sides.table.key]
     both = _told(sides).unionByName(_changed(sides, added))
-    key = F.coalesce(F.xxhash64("_key"), F.lit(0))
-    grouped = both.withColumn("_group", F.pmod(key, F.lit(groups)).cast("int")).groupBy("_group")
+    key = F.coalesce(F.xxhash64("key"), F.lit(0))
+    grouped = both.withColumn("group", F.pmod(key, F.lit(groups)).cast("int")).groupBy("group")
     if both.isStreaming:
         found = _followed(grouped, rule)
     else:
-        found = grouped.applyInPandas(rule.at_once, OUT)
+        # Not the method itself: Spark counts its parameters, and takes self for one.
+        found = grouped.applyInPandas(lambda rows: rule.at_once(rows), OUT)
     typed = found.select(
         unpacked("_event", sides.events.schema).alias("_event"),
         unpacked("_row", _struct(sides.table.frame, added)).alias("_row"),
-        "_mark",
+        "mark",
     )
     mine = {name: F.col("_event")[name] for name in sides.events.columns}
     if rule.wait is not None:
-        mine[sides.at] = F.col("_mark")  # it has the watermark, for windows and joins that follow
+        mine[sides.at] = F.col("mark")  # it has the watermark, for windows and joins that follow
     theirs = {name: F.col("_row")[name] for name in added}
     return typed.select(*(column.alias(name) for name, column in {**mine, **theirs}.items()))
 
@@ -136,7 +137,7 @@ def _followed(grouped: Any, rule: Rule) -> DataFrame:
         )
     else:
         found = grouped.transformWithStateInPandas(
-            Processor(rule), OUT, "append", "EventTime", eventTimeColumnName="_mark"
+            Processor(rule), OUT, "append", "EventTime", eventTimeColumnName="mark"
         )
     return found
 
@@ -146,13 +147,13 @@ def _told(sides: _Sides) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     return sides.events.select(
-        F.col(f"`{sides.at}`").alias("_mark"),
-        F.lit(False).alias("_change"),
-        key_text(sides.on).alias("_key"),
-        F.coalesce(F.unix_micros(F.col(f"`{sides.at}`")), F.lit(EVER)).alias("_time"),
-        *(F.lit(0).cast("long").alias(name) for name in ("_recorded", "_partition", "_offset")),
-        F.lit(False).alias("_gone"),
-        packed(sides.events.columns).alias("_text"),
+        F.col(f"`{sides.at}`").alias("mark"),
+        F.lit(False).alias("told"),
+        key_text(sides.on).alias("key"),
+        F.coalesce(F.unix_micros(F.col(f"`{sides.at}`")), F.lit(EVER)).alias("time"),
+        *(F.lit(0).cast("long").alias(name) for name in ("recorded", "partition", "offset")),
+        F.lit(False).alias("gone"),
+        packed(sides.events.columns).alias("text"),
     )
 
 
@@ -163,17 +164,17 @@ def _changed(sides: _Sides, added: Sequence[str]) -> DataFrame:
     recorded = F.unix_micros("_timestamp")
     valid = F.coalesce(F.unix_micros(F.col(f"`{sides.valid_from}`").cast("timestamp")), F.lit(EVER))
     rows = sides.table.frame.select(
-        F.lit(None).cast("timestamp").alias("_mark"),
-        F.lit(True).alias("_change"),
-        key_text(sides.table.key).alias("_key"),
-        F.when(F.col("_deleted"), recorded).otherwise(valid).alias("_time"),
-        recorded.alias("_recorded"),
-        F.col("_partition").cast("long").alias("_partition"),
-        F.col("_offset").cast("long").alias("_offset"),
-        F.col("_deleted").alias("_gone"),
-        packed(added).alias("_text"),
+        F.lit(None).cast("timestamp").alias("mark"),
+        F.lit(True).alias("told"),
+        key_text(sides.table.key).alias("key"),
+        F.when(F.col("_deleted"), recorded).otherwise(valid).alias("time"),
+        recorded.alias("recorded"),
+        F.col("_partition").cast("long").alias("partition"),
+        F.col("_offset").cast("long").alias("offset"),
+        F.col("_deleted").alias("gone"),
+        packed(added).alias("text"),
     )
-    return rows.where("_key IS NOT NULL")  # equal to no event's
+    return rows.where("key IS NOT NULL")  # equal to no event's
 
 
 def _check(sides: _Sides, how: str) -> None:

@@ -67,7 +67,8 @@ def match(
             work, _OUT, _STATE, "append", "NoTimeout"
         )
     else:
-        found = both.groupBy("_group").applyInPandas(work.at_once, _OUT)
+        # Not the method itself: Spark counts its parameters, and takes self for one.
+        found = both.groupBy("_group").applyInPandas(lambda rows: work.at_once(rows), _OUT)
     typed = found.select(QUERY, unpacked("_kept", _struct(row, kept)).alias("_kept"))
     return typed.select(QUERY, "_kept.*")
 
