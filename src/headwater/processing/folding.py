@@ -23,7 +23,7 @@ Given = dict[str, tuple[int, list[str]]]
 class Fold(StatefulProcessor):
     """Rows of `aggregate` in, each with what was given out before it and what is true now out."""
 
-    OUTPUT = "_by STRING, before ARRAY<STRING>, after ARRAY<STRING>, revision INT"
+    OUTPUT = "named STRING, before ARRAY<STRING>, after ARRAY<STRING>, revision INT"
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -42,17 +42,17 @@ class Fold(StatefulProcessor):
 
         frame = pd.concat([each for each in rows if len(each)], ignore_index=True)
         # What closes first was first: a window's result before its corrections.
-        frame = frame.sort_values(["_at", "_by", "_kept"], ignore_index=True)
+        frame = frame.sort_values(["closes_us", "named", "kept"], ignore_index=True)
         out: list[tuple[str, list[str], list[str], int]] = []
-        for end, part in frame.groupby("_end", sort=False):
+        for end, part in frame.groupby("ends_us", sort=False):
             given = self._given(int(end))
             out += [
                 _folded(given, by, kept)
-                for by, kept in zip(part["_by"], part["_kept"], strict=True)
+                for by, kept in zip(part["named"], part["kept"], strict=True)
             ]
             self._windows.updateValue((int(end),), (pickle.dumps(given),))
-        self._forget(int(frame["_at"].max()) - self._keep)
-        yield pd.DataFrame(out, columns=["_by", "before", "after", "revision"])
+        self._forget(int(frame["closes_us"].max()) - self._keep)
+        yield pd.DataFrame(out, columns=["named", "before", "after", "revision"])
 
     def _given(self, end: int) -> Given:
         if not self._windows.containsKey((end,)):

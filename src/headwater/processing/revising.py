@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 BUCKETS = 16
 _JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
-_BUCKET, _KEY, _KEPT = "_bucket", "_by", "_kept"
+# Without a `_` in front: Spark makes named tuples of the rows, whose fields cannot begin with one.
+_BUCKET, _KEY, _KEPT = "bucket", "named", "kept"
 
 
 def aggregate(
@@ -83,8 +84,8 @@ def _revised(
     sent = results.select(
         F.pmod(F.hash(F.to_json(named, _JSON)), F.lit(buckets)).alias(_BUCKET),
         F.to_json(named, _JSON).alias(_KEY),
-        F.unix_micros("window.end").alias("_end"),
-        F.unix_micros(CLOSES).alias("_at"),
+        F.unix_micros("window.end").alias("ends_us"),
+        F.unix_micros(CLOSES).alias("closes_us"),
         F.to_json(kept, _JSON).alias(_KEPT),
     )
     folded = sent.groupBy(_BUCKET).transformWithStateInPandas(
