@@ -24,12 +24,13 @@ _VALUES = {"auto": None, "light": False, "dark": True}
 
 def build(context: Context, pages: list[Page], theme: str) -> None:
     """The whole of one browser's page."""
-    ui.html('<a class="hw-skip" href="#main">Skip to the content</a>', sanitize=False)
     menu = [page for page in pages if page.order is not None]
+    bar = ui.header().classes("hw-bar")  # the first in the page, and in it the skip link
     drawer = ui.left_drawer(value=None, bordered=True).props("width=216 breakpoint=900")
     with drawer.classes("hw-drawer"):
         links = _navigation(context, menu)
-    with ui.header().classes("hw-bar"):
+    with bar:
+        ui.html('<a class="hw-skip" href="#main">Skip to the content</a>', sanitize=False)
         _bar(context, drawer, theme)
     with ui.element("main").classes("hw-main").props('id="main" tabindex="-1"'):
         _Pages({page.path: _builder(context, page) for page in pages})
