@@ -33,6 +33,7 @@ NOTHING_RUNS = {
     "docs/analytics.md": "tests/processing/windows/test_pages.py",
     "docs/deletion.md": "tests/broker/test_excision.py",
     "docs/figures.md": "make's own targets",
+    "docs/moving-to-kafka.md": "tests/project/test_promote.py",
     "docs/pipelines.md": "tests/spark/run/test_page.py",
     "docs/processing.md": "the pages that it leads to",
     "docs/projects.md": "docs/start.md",
