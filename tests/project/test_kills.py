@@ -105,7 +105,7 @@ def test_whatever_part_is_killed_the_view_ends_equal(tmp_path: Path):
             project.order(f"ordered while the {name} was away")
             until(lambda name=name: up.parts()[name].restarts == 1, f"{name} to be missed")
         until(project.equal, "all that was written meanwhile", PATIENCE_S)
-        assert len(project.expected()) == 7
+        assert len(project.expected()) == 8
         assert up.stop() == 0
     said = (tmp_path / "up.log").read_text()
     assert "Traceback" not in said, said[-3000:]

@@ -66,7 +66,7 @@ class _Lines:
         self._say(outcome)
 
     def _say(self, words: str) -> None:
-        print(f"{self._what + ':':<26}{words}", flush=True)
+        print(f"{self._what + ':':<29}{words}", flush=True)
 
 
 class _Bars:
@@ -106,7 +106,7 @@ class _Bars:
         assert self._task is not None
         self._progress.remove_task(self._task)
         self._progress.console.print(
-            f"[green]✓[/green] {self._what:<24} [dim]{outcome}[/dim]", highlight=False
+            f"[green]✓[/green] {self._what:<27} [dim]{outcome}[/dim]", highlight=False
         )
 
 
@@ -128,7 +128,7 @@ def print_summary(summary: Summary, *, kept: bool) -> None:
     else:
         print()
         for name, fact in facts:
-            print(f"{name + ':':<26}{fact}")
+            print(f"{name + ':':<29}{fact}")
         print(f"\n{_verdict(summary)}", flush=True)
 
 

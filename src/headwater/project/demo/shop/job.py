@@ -143,7 +143,7 @@ class _Show:
         """Write for a while, and kill the broker in the middle of it."""
         found, seconds = self._found, self._plan.seconds
         self._audience.begin("Writing to the database", int(seconds * WRITES_PER_S))
-        before = self._records()
+        before = _total(self._ends(up))
         killer = threading.Timer(seconds / 2, up.kill_part, (KILLED,))
         begin, note = time.monotonic(), ""
         killer.start()
@@ -165,9 +165,12 @@ class _Show:
             killer.cancel()
             found.load_s = time.monotonic() - begin
             found.records = -before
+            killed = f", the {found.killed} killed in the middle" if found.killed else ""
+            self._audience.end(f"{found.writes:,} transactions{killed}")
 
     def _settle(self, up: Up, watcher: Watcher) -> None:
         """All that was written, and the closing of the shop, is in every view."""
+        self._audience.begin("Catching up")
         found, begin = self._found, time.perf_counter()
         watcher.expect(self._load.close())
         up.until(lambda: not watcher.waiting, "the last order", PATIENCE_S, self._tell)
@@ -175,11 +178,10 @@ class _Show:
         found.settled_s = time.perf_counter() - begin
         found.latency_p50_s, found.latency_p99_s = watcher.percentiles()
         found.measured = len(watcher.latencies)
-        found.records += self._records()
+        found.records += _total(self._ends(up))
         found.restarts = {name: part.restarts for name, part in up.parts().items()}
-        killed = f", the {found.killed} killed in the middle" if found.killed else ""
         self._audience.end(
-            f"{found.writes:,} transactions{killed}; in the cache after "
+            f"after {found.settled_s:.1f} s; orders were in the cache after "
             f"{found.latency_p50_s:.2f} s (p50), {found.latency_p99_s:.2f} s (p99)"
         )
 
@@ -193,9 +195,9 @@ class _Show:
         self._audience.end(f"{rows:,} rows in four views, {different} differ from the database")
 
     def _until_there(self, up: Up) -> None:
+        """The log has every row, and every view has what the log has."""
         rows = sum(self._database.rows(f"SELECT count(*) FROM {t}")[0][0] for t in TABLES)
-        up.until(lambda: self._records() >= rows, "the capture", PATIENCE_S, self._tell)
-        ends = self._ends()
+        ends = self._ends(up, at_least=rows)
         for name, to in self._project.views.items():
             up.until(
                 lambda name=name, to=to: verifying.has_reached(name, to, ends),  # type: ignore[misc]
@@ -204,11 +206,20 @@ class _Show:
                 lambda state, name=name: self._tell(f"{name}; {state}"),  # type: ignore[misc]
             )
 
-    def _ends(self) -> dict[str, dict[int, int]]:
-        return verifying.ends_of(self._project.bootstrap, TOPICS)
+    def _ends(self, up: Up, at_least: int = 0) -> dict[str, dict[int, int]]:
+        """Where the topics of the shop end, once they have so many records."""
+        found: dict[str, dict[int, int]] = {}
 
-    def _records(self) -> int:
-        return sum(sum(partitions.values()) for partitions in self._ends().values())
+        def complete() -> bool:
+            found.update(verifying.ends_of(self._project.bootstrap, TOPICS))
+            return len(found) == len(TOPICS) and _total(found) >= at_least
+
+        up.until(complete, "the capture", PATIENCE_S, self._tell)
+        return found
+
+
+def _total(ends: dict[str, dict[int, int]]) -> int:
+    return sum(sum(partitions.values()) for partitions in ends.values())
 
 
 def _so_far(watcher: Watcher) -> str:

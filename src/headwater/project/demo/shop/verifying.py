@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from headwater.project.demo.clients import consumer
 from headwater.project.demo.shop import stores
@@ -27,15 +27,20 @@ Ends = Mapping[str, Mapping[int, int]]
 def ends_of(bootstrap: str, topics: tuple[str, ...]) -> dict[str, dict[int, int]]:
     """Where those of the topics that are there end now; nothing while the broker is away."""
     with closing(consumer(bootstrap, "shop")) as client:
-        known = client.list_topics(timeout=30).topics
-        return {
-            topic: {
-                number: client.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
-                for number in known[topic].partitions
+        try:
+            known = client.list_topics(timeout=30).topics
+            return {
+                topic: {
+                    number: client.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[
+                        1
+                    ]
+                    for number in known[topic].partitions
+                }
+                for topic in topics
+                if topic in known
             }
-            for topic in topics
-            if topic in known
-        }
+        except KafkaException:
+            return {}
 
 
 def has_reached(name: str, to: str, ends: Ends) -> bool:
