@@ -92,7 +92,7 @@ def write_project(folder: Path, *, postgresql: bool, cache: str) -> ShopProject:
 
 def has_console() -> bool:
     """Whether what the console needs is installed."""
-    return all(find_spec(name) is not None for name in ("starlette", "uvicorn"))
+    return find_spec("nicegui") is not None
 
 
 def missing_libraries() -> str | None:
