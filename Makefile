@@ -56,7 +56,7 @@ $(READY): pyproject.toml constraints.txt
 $(COMPILED): $(READY) $(shell find src -name '*.py' 2>/dev/null)
 	@$(BIN)/python -m compileall -q src && touch $@
 
-demo: setup ## Run the main job from end to end and verify it (ARGS="--records 50000")
+demo: setup ## Run the main job from end to end and verify it (ARGS="--seconds=60")
 	@$(BIN)/headwater demo $(ARGS)
 
 test: setup ## Run all tests, quick ones first (one folder: ARGS=tests/cli)
