@@ -35,13 +35,16 @@ class Aggregate:
     """For `sliding`, which computes some of them itself."""
     column: str | None = None
 
-    def merged(self, partials: Column) -> Column:
-        """Of an array of partial values; null where all of them are."""
+    def merged(self, partials: Column, kind: str) -> Column:
+        """Of an array of partial values of one type; null where all of them are."""
         from pyspark.sql import functions as F  # noqa: N812
+
+        def merge(one: Column, other: Column) -> Column:
+            return self.merge(one, other).cast(kind)  # the sum of two decimals is a wider one
 
         there = F.filter(partials, lambda each: each.isNotNull())
         rest = F.slice(there, F.lit(2), F.greatest(F.size(there) - 1, F.lit(0)))
-        return F.when(F.size(there) > 0, F.reduce(rest, F.get(there, F.lit(0)), self.merge))
+        return F.when(F.size(there) > 0, F.reduce(rest, F.get(there, F.lit(0)), merge))
 
 
 def count(column: str | None = None) -> Aggregate:

@@ -103,16 +103,19 @@ def _revised(
         ),
         "revision",
     )
-    return _spread(rows, keys, aggregates)
+    kinds = {name: results.schema[name].dataType.simpleString() for name in aggregates}
+    return _spread(rows, keys, aggregates, kinds)
 
 
-def _spread(rows: DataFrame, keys: list[str], aggregates: dict[str, Aggregate]) -> DataFrame:
+def _spread(
+    rows: DataFrame, keys: list[str], aggregates: dict[str, Aggregate], kinds: dict[str, str]
+) -> DataFrame:
     """What was and what is, as rows of their own, in this order."""
     from pyspark.sql import functions as F  # noqa: N812
 
     def row(side: str, revision: Column, retracted: bool) -> Column:
         values = [
-            each.finished(each.merged(F.transform(side, _field(name)))).alias(name)
+            each.finished(each.merged(F.transform(side, _field(name)), kinds[name])).alias(name)
             for name, each in aggregates.items()
         ]
         marks = [revision.alias("revision"), F.lit(retracted).alias("retracted")]
