@@ -20,6 +20,7 @@ def seed(bootstrap: str) -> None:
     made = [
         NewTopic("orders", 2, 1),
         NewTopic("copies", 2, 1),
+        NewTopic("fresh", 2, 1),
         NewTopic("inbox", 1, 1, config={"cleanup.policy": "compact"}),
         NewTopic("shop.customers", 1, 1, config={"retention.ms": "-1"}),
         NewTopic("dlq.billing", 1, 1),

@@ -77,7 +77,8 @@ class _Letters:
         with elements.card() as card:
             card.props["aria-label"] = "Letters"
             self._reasons = ui.element("div").classes("hw-tools")
-            self._said = ui.label("Loading …").classes("hw-soft hw-small").props('role="status"')
+            self._said = ui.label("Loading …").classes("hw-soft hw-small hw-said")
+            self._said.props('role="status"')
             with ui.element("div").classes("hw-split"):
                 with ui.element("div").classes("hw-split-main"):
                     self._table = ui.table(columns=_COLUMNS, rows=[], row_key="place")

@@ -22,7 +22,7 @@ class LagChart:
     def __init__(self) -> None:
         self._chart = ui.echart(_options([])).classes("hw-chart")
         self._chart.props('role="img"')
-        self._said = ui.label("").classes("hw-soft hw-small").props('role="status"')
+        self._said = ui.label("").classes("hw-soft hw-small hw-said")
 
     def draw(self, past: Past) -> None:
         some = thinned(past)

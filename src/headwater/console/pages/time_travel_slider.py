@@ -58,7 +58,7 @@ class Journey:
 
     def _build_slider(self) -> None:
         with ui.element("div").classes("hw-panel-bar"):
-            self._when = ui.label("").classes("hw-figure-value").props('role="status"')
+            self._when = ui.label("").classes("hw-figure-value hw-said").props('role="status"')
             ui.space()
             self._mode = ui.toggle({"change": "by change", "time": "by time"}, value="change")
             self._mode.props('dense no-caps unelevated aria-label="The slider goes"')
@@ -132,6 +132,7 @@ class Journey:
 
     def _label(self, time_ms: int) -> None:
         self._slider.props["label-value"] = moment(time_ms)
+        self._slider.props["aria-valuetext"] = moment(time_ms)
 
     def _draw(self, time_ms: int | None = None) -> None:
         here = self._changes[self._at]
