@@ -14,7 +14,7 @@ from typer.main import get_command
 from headwater.cli.app import build
 from tests.docs.pages import PAGES, name, snippets
 
-_END_OF_COMMAND = {"|", "&", "&&", "||", ">", ">>", "<", "2>&1", ";", "<<'END'"}
+_END_OF_COMMAND = re.compile(r"[|&;]+|\d?[<>].*")
 _PLAIN = re.compile(r"(?:[.\w/]*bin/)?headwater")
 
 
@@ -30,7 +30,9 @@ def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
             except ValueError:
                 continue  # a text of several lines
             if words and _PLAIN.fullmatch(words[0]) and "…" not in line and "$" not in line:
-                end = next((n for n, word in enumerate(words) if word in _END_OF_COMMAND), None)
+                end = next(
+                    (n for n, word in enumerate(words) if _END_OF_COMMAND.fullmatch(word)), None
+                )
                 yield snippet.line + number, [word.rstrip(";") for word in words[1:end]]
 
 

@@ -59,7 +59,7 @@ def test_a_broken_link_fails_the_site(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_page_that_the_index_leaves_out_fails_the_site():
     names = publish.places() | {ROOT / "docs" / "new.md": "new.md"}
-    with pytest.raises(publish.Broken, match=r"in no section of docs/index.md: new.md"):
+    with pytest.raises(publish.Broken, match=r"in no section of docs/index.md: .*new.md"):
         publish.navigation(names)
 
 

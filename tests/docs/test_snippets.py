@@ -30,9 +30,9 @@ QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 INIT = """#!/bin/sh
 [ "$1" = init ] || exec {headwater} "$@"
-{headwater} "$@" && sed -i.bak s/127.0.0.1:9092/{address}/ "$2/headwater.toml"
+{headwater} "$@" && sed -i.bak "s/127.0.0.1:9092/{address}/; s/127.0.0.1:8765/127.0.0.1:{page}/" "$2/headwater.toml"
 """
-"""`headwater` as the pages find it: a new project gets the address of this test."""
+"""`headwater` as the pages find it: a new project gets addresses that are free here."""
 
 WITH_SNIPPETS = [page for page in PAGES if any(map(runs, snippets(page)))]
 
@@ -63,7 +63,9 @@ def run_all(page: Path, folder: Path, environment: dict[str, str]) -> None:
         address = f"127.0.0.1:{free_port()}"
         command = folder.with_name("bin") / "headwater"
         command.parent.mkdir(exist_ok=True)
-        command.write_text(INIT.format(headwater=PROGRAMS / "headwater", address=address))
+        command.write_text(
+            INIT.format(headwater=PROGRAMS / "headwater", address=address, page=free_port())
+        )
         command.chmod(0o755)
         run_page(page, folder, environment, address)
         return
