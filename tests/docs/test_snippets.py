@@ -30,7 +30,8 @@ QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 INIT = """#!/bin/sh
 [ "$1" = init ] || exec {headwater} "$@"
-{headwater} "$@" && sed -i.bak "s/127.0.0.1:9092/{address}/; s/127.0.0.1:8765/127.0.0.1:{page}/" "$2/headwater.toml"
+{headwater} "$@" || exit
+sed -i.bak 's/127.0.0.1:9092/{address}/; s/127.0.0.1:8765/{page}/' "$2/headwater.toml"
 """
 """`headwater` as the pages find it: a new project gets addresses that are free here."""
 
@@ -64,7 +65,9 @@ def run_all(page: Path, folder: Path, environment: dict[str, str]) -> None:
         command = folder.with_name("bin") / "headwater"
         command.parent.mkdir(exist_ok=True)
         command.write_text(
-            INIT.format(headwater=PROGRAMS / "headwater", address=address, page=free_port())
+            INIT.format(
+                headwater=PROGRAMS / "headwater", address=address, page=f"127.0.0.1:{free_port()}"
+            )
         )
         command.chmod(0o755)
         run_page(page, folder, environment, address)
