@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.processing import asking, joins
 from headwater.processing.asking.headers import CORRELATION_ID, REPLY_TOPIC
 from headwater.testing.rehearsal import Rehearsal
-from tests.processing.killing import forget_the_last_commit
+from tests.processing.killing import forget_the_last_commit, one_partition
 
 
 def answers() -> Any:
@@ -30,21 +30,22 @@ def test_every_question_is_answered_once_with_the_state_of_its_moment(headwater_
     bank = Bank(headwater_test)
     #  balance   ──5──────7───────deleted──▶
     #  asked        a  b     c d         e
-    bank.put(5)
-    bank.ask(b"a")
-    headwater_test.run("answers")
-    bank.ask(b"b")
-    bank.put(7)
-    bank.ask(b"c")
-    bank.ask(b"d", replies="others")
-    headwater_test.run("answers")
-    forget_the_last_commit(headwater_test, "answers")
-    bank.put(None)
-    bank.ask(b"e")
-    bank.ask(b"bad", replies="nowhere")
-    bank.ask(b"bad", replies=None)
-    bank.ask(b"bad", value=b'{"n": "x"}')
-    headwater_test.run("answers")
+    with one_partition(headwater_test):
+        bank.put(5)
+        bank.ask(b"a")
+        headwater_test.run("answers")
+        bank.ask(b"b")
+        bank.put(7)
+        bank.ask(b"c")
+        bank.ask(b"d", replies="others")
+        headwater_test.run("answers")
+        forget_the_last_commit(headwater_test, "answers")
+        bank.put(None)
+        bank.ask(b"e")
+        bank.ask(b"bad", replies="nowhere")
+        bank.ask(b"bad", replies=None)
+        bank.ask(b"bad", value=b'{"n": "x"}')
+        headwater_test.run("answers")
     assert told(headwater_test, "replies") == {b"a": 5, b"b": 5, b"c": 7, b"e": None}
     assert told(headwater_test, "others") == {b"d": 7}
     letters = headwater_test.records("dlq.headwater-answers")

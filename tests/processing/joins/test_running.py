@@ -25,7 +25,7 @@ from tests.processing.joins.histories import (
     enriched,
     history,
 )
-from tests.processing.killing import forget_the_last_commit
+from tests.processing.killing import forget_the_last_commit, one_partition
 
 LATENESS = f"{LATENESS_S} seconds"
 SEEDS = range(20) if SOAK else [14]
@@ -77,14 +77,15 @@ def test_any_batches_and_a_kill_give_the_rows_of_one_batch(headwater_test: Rehea
         hw.view(run)(every_join)
     start_ms = headwater_test.clock.now_ms()
     cuts = sorted(choice.sample(range(len(arrivals)), 20 if SOAK else 2))
-    for number, arrival in enumerate(arrivals):
-        if number in cuts:
-            headwater_test.run("many")
-        if number == cuts[-1]:
-            forget_the_last_commit(headwater_test, "many")
-        send(headwater_test, start_ms, arrival)
-    end(headwater_test, start_ms, arrivals)
-    headwater_test.run("many")
+    with one_partition(headwater_test):
+        for number, arrival in enumerate(arrivals):
+            if number in cuts:
+                headwater_test.run("many")
+            if number == cuts[-1]:
+                forget_the_last_commit(headwater_test, "many")
+            send(headwater_test, start_ms, arrival)
+        end(headwater_test, start_ms, arrivals)
+        headwater_test.run("many")
     found = {"many": headwater_test.changes("many"), "batch": headwater_test.batch("one")}
     if SOAK:
         headwater_test.run("one")

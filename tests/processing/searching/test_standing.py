@@ -59,7 +59,15 @@ def test_a_query_needs_the_words_without_which_it_finds_nothing(
     text: str, expected: set[tuple[int, str]] | None
 ):
     found = FIELDS.parse(text).needs
-    assert found == (None if expected is None else frozenset(expected))
+    assert (None if found is None else found[0]) == expected
+
+
+def test_all_that_a_query_needs_is_known_the_rarest_first():
+    found = FIELDS.parse('+title:disk +(title:full title:failing) +title:"out of memory"').needs
+    assert found == tuple(
+        frozenset((TITLE, word) for word in words)
+        for words in (["memory"], ["disk"], ["out"], ["of"], ["full", "failing"])
+    )
 
 
 def test_what_tantivy_may_show_some_day_is_not_misread():

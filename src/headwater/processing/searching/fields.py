@@ -28,7 +28,7 @@ class BadQuery(HeadwaterError):
 
 
 class Parsed(NamedTuple):
-    """A query, and the words of which one must occur for it to find anything."""
+    """A query, and the words that must occur for it to find anything."""
 
     query: Any
     needs: Needs

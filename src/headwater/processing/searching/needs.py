@@ -1,22 +1,23 @@
-"""What a query needs to find anything: words of which at least one must occur. Pure.
+"""What a query needs to find anything: words that must occur. Pure.
 
 tantivy has no way to ask a parsed query what it is made of, but shows it as text, after its own analysis of
 the words. That text is read here. What is not understood, now or in a later version of tantivy, is taken to
 need nothing, and then the query is simply always tried: this may cost time, never a match.
 
-    +disk +(full OR failing)      needs one of: disk        (the side with fewer words, then the longer)
-    error "out of memory"         needs one of: error, memory
-    price:>5                      needs nothing that is a word: always tried
+    +disk +(full OR failing)      one of disk, and one of full, failing
+    error "out of memory"         one of error, memory: where one side is enough, the best word of each
+    price:>5                      nothing that is a word: always tried
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 Word = tuple[int, str]
 """A field's number in the schema, and a word in it."""
-Needs = frozenset[Word] | None
-"""None: always to be tried. Empty: it finds nothing at all."""
+Needs = tuple[frozenset[Word], ...] | None
+"""Of each of these, one word must occur; the first is the best to look for. None: always to be tried."""
 
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _TERM = rf"Term\(field=(\d+), type=Str, ({_TEXT})\)"
@@ -72,16 +73,15 @@ def _node(shown: str, at: int) -> tuple[Needs, int]:
     if kind == "no_word":
         return None, piece.end()
     if kind == "nothing":
-        return frozenset(), piece.end()
+        return (frozenset(),), piece.end()
     words = [(int(field), _unescaped(text)) for field, text in _WORDS.findall(piece[0])]
     if kind == "set":
-        return frozenset(words), piece.end()
+        return (frozenset(words),), piece.end()
     if kind == "phrase" and piece[0].startswith("PhrasePrefix"):
         words.pop()  # the last one is only the beginning of a word
     if kind not in ("term", "phrase"):
         raise _Strange
-    # All of these must occur, so any of them will do: the longest, which is likely the rarest.
-    return frozenset([max(words, key=_length)]) if words else None, piece.end()
+    return _best_first(frozenset([word]) for word in words), piece.end()
 
 
 def _boolean(shown: str, at: int) -> tuple[Needs, int]:
@@ -98,16 +98,22 @@ def _boolean(shown: str, at: int) -> tuple[Needs, int]:
 
 
 def _combined(musts: list[Needs], shoulds: list[Needs]) -> Needs:
-    if usable := [each for each in musts if each is not None]:
-        return min(usable, key=lambda words: (len(words), -min(map(_length, words), default=0)))
+    known = [clause for each in musts if each is not None for clause in each]
+    if known:
+        return _best_first(known)
     if musts or not shoulds:
         return None
     united: set[Word] = set()
     for each in shoulds:  # where nothing must occur, one of these has to
         if each is None:
             return None
-        united |= each
-    return frozenset(united)
+        united |= each[0]
+    return (frozenset(united),)
+
+
+def _best_first(clauses: Iterable[frozenset[Word]]) -> Needs:
+    """Few words before many, and long ones, which are likely rare, before short ones."""
+    return tuple(sorted(clauses, key=lambda words: (len(words), -_length(words)))) or None
 
 
 def _after(pattern: re.Pattern[str], shown: str, at: int) -> int:
@@ -117,8 +123,8 @@ def _after(pattern: re.Pattern[str], shown: str, at: int) -> int:
     return found.end()
 
 
-def _length(word: Word) -> int:
-    return len(word[1])
+def _length(words: frozenset[Word]) -> int:
+    return min((len(word) for _, word in words), default=0)
 
 
 def _unescaped(text: str) -> str:

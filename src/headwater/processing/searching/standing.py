@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -91,14 +91,17 @@ class Standing:
 
     def _candidates(self, searcher: Any) -> list[Try]:
         by_word, always = self._by_word
+        there = {
+            number: {word for word, _ in searcher.terms_with_prefix(name, "")}
+            for number, name in self.fields.texts.items()
+        }
         found = dict.fromkeys(always)
-        for number, name in self.fields.texts.items():
-            wanted = by_word.get(number)
-            if wanted:
-                there = {word for word, _ in searcher.terms_with_prefix(name, "")}
-                for word in wanted.keys() & there:
-                    found.update(dict.fromkeys(wanted[word]))
-        return [self._tries[place] for place in found]
+        for number, wanted in by_word.items():
+            for word in wanted.keys() & there[number]:
+                for at in wanted[word]:
+                    if at not in found and _all_there(self._tries[at].parsed, there):
+                        found[at] = None
+        return [self._tries[at] for at in found]
 
     @cached_property
     def _tries(self) -> list[Try]:
@@ -120,7 +123,7 @@ class Standing:
             if each.parsed.needs is None:
                 always.append(at)
                 continue
-            for number, word in each.parsed.needs:
+            for number, word in each.parsed.needs[0]:
                 words.setdefault(number, {}).setdefault(word, []).append(at)
         return words, always
 
@@ -133,6 +136,12 @@ class Standing:
     def to_bytes(self) -> bytes:
         plain = {key: [tuple(v) for v in versions] for key, versions in self.stored.items()}
         return pickle.dumps((1, plain), protocol=5)
+
+
+def _all_there(parsed: Parsed, there: Mapping[int, Set[str]]) -> bool:
+    """Whether of everything else that the query needs, something occurs too."""
+    rest = (parsed.needs or ())[1:]
+    return all(any(word in there[number] for number, word in clause) for clause in rest)
 
 
 def _found(
