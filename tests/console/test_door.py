@@ -13,6 +13,7 @@ import pytest
 
 from tests.console.running import console
 
+pytestmark = pytest.mark.timeout(300)
 TOKEN = "a token of some length"
 
 

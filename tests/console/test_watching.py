@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from headwater.console.jobs import Job
+from headwater.console.jobs import Busy, Job, Jobs
 from headwater.console.sentences import ago, duration, number, sentence_of, short, size
 from headwater.console.watching.captures import phase_of, progress_in, without_secrets
 from headwater.console.watching.parts import last_lines
@@ -84,6 +85,23 @@ def test_a_line_of_a_job_says_how_far_it_is() -> None:
     job.take("2,500 of 10,000 records, 100 records/s, 75 s left")
     assert job.done == 0.25
     assert job.lines[0] == "starting"
+
+
+def test_a_command_is_run_once_at_a_time_and_leaves_its_words_and_its_code() -> None:
+    async def run() -> None:
+        jobs = Jobs()
+        job = jobs.start("orders", "Verify", ("verify", "--no-such-option"))
+        with pytest.raises(Busy, match="under way for orders"):
+            jobs.start("orders", "Build anew", ("rebuild",))
+        while job.is_running:
+            await asyncio.sleep(0.05)
+        assert job.code == 2
+        assert "no such option" in "".join(job.lines)
+        again = jobs.start("orders", "Build anew", ("broker", "--help"))
+        await jobs.stop_all()
+        assert not again.is_running
+
+    asyncio.run(run())
 
 
 def test_numbers_are_for_people() -> None:

@@ -1,0 +1,69 @@
+"""The console in headwater.toml: its section is checked, becomes a part, and starts as the file says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.capture.errors import Misconfigured
+from headwater.console.commands import view_command
+from headwater.console.starting import settled
+from headwater.project.file import BadProject, load
+from headwater.project.parts import parts_of
+from headwater.project.starting import TEMPLATE
+
+
+def written(folder: Path, console: str) -> Path:
+    path = folder / "headwater.toml"
+    path.write_text(f'[log]\ndata = "data/log"\n{console}')
+    return path
+
+
+def test_a_project_without_the_section_has_no_console(tmp_path: Path) -> None:
+    project = load(written(tmp_path, ""))
+    assert project.console is None
+    assert [part.name for part in parts_of(project)] == ["broker"]
+
+
+def test_the_section_alone_is_enough(tmp_path: Path) -> None:
+    (part,) = [p for p in parts_of(load(written(tmp_path, "[console]\n"))) if p.name == "console"]
+    assert part.words == ("console", "--project", "headwater.toml")
+    assert part.page_at == "127.0.0.1:8765"
+    assert part.stops == 0
+
+
+def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadProject, match=r'4: token = .* is no "\$\{NAME\}": secrets come from'):
+        load(written(tmp_path, '[console]\ntoken = "river"\n'))
+    with pytest.raises(BadProject, match="4: read_only = 'yes' is neither true nor false"):
+        load(written(tmp_path, '[console]\nread_only = "yes"\n'))
+
+
+def test_the_file_says_where_it_listens_who_may_look_and_what_they_may_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = '[console]\nlisten = "127.0.0.1:7000"\nread_only = true\ntoken = "${RIVER_TOKEN}"\n'
+    path = written(tmp_path, lines)
+    monkeypatch.chdir(tmp_path)  # and back again afterwards: `settled` moves into the project
+    with pytest.raises(Misconfigured, match="RIVER_TOKEN"):
+        settled(path, None, {}, default_bootstrap="127.0.0.1:9092")
+    monkeypatch.setenv("RIVER_TOKEN", "river")
+    given = settled(tmp_path, None, {}, default_bootstrap="127.0.0.1:1")
+    assert (given.listen, given.token, given.read_only) == ("127.0.0.1:7000", "river", True)
+    assert given.bootstrap == "127.0.0.1:9092"
+
+
+def test_an_address_alone_means_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, "[console]\n")
+    monkeypatch.chdir(tmp_path)
+    given = settled(None, "127.0.0.1:5", {}, default_bootstrap="127.0.0.1:9092")
+    assert (given.project, given.bootstrap) == (None, "127.0.0.1:5")
+
+
+def test_a_new_project_has_a_console_and_its_commands_are_written_out() -> None:
+    project = load(TEMPLATE / "headwater.toml")
+    assert project.console is not None
+    words = view_command(project, "127.0.0.1:5", "verify", "order_list", ("--repair",))
+    assert words[:4] == ("verify", "order_list", "pipelines", "--repair")
+    assert words[-2:] == ("--to", "order_list=sqlite:data/views.db")
