@@ -38,7 +38,7 @@ def start(home: Path, bootstrap: str) -> SparkSession:
 
 def measure(operator: str, stem: str, batch: int, home: Path) -> Figures:
     """Rows a second of the micro-batches after the first, and what was kept meanwhile."""
-    checkpoint = home / f"checkpoint-{operator}"
+    checkpoint = home / f"checkpoint-{operator}-{stem}"
     frame = OPERATORS[operator](stem, {"maxOffsetsPerTrigger": str(batch)})
     query = (
         frame.writeStream.format("noop")

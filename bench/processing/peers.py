@@ -20,7 +20,7 @@ QUIX, PATHWAY, ESPER, LOOP = "Quix Streams", "Pathway", "Esper", "plain loop"
 PACKAGES = {QUIX: "quixstreams", PATHWAY: "pathway"}
 SCRIPTS = {QUIX: "quix_peer.py", PATHWAY: "pathway_peer.py"}
 RUNS = {QUIX: ("windows", "sessions", "join", "as-of"), PATHWAY: ("windows", "sessions", "join")}
-QUIX_ROWS = 200_000
+QUIX_ROWS = 100_000
 """The most that Quix Streams is given: its rate does not change with the number."""
 DEADLINE_S = 600
 Figures = dict[str, float]
