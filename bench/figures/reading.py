@@ -28,8 +28,13 @@ METRICS = {
     "seconds": ("time", "seconds", False),
     "p50_ms": ("p50", "milliseconds, half of the changes are faster", False),
     "p99_ms": ("p99", "milliseconds, 99 of 100 changes are faster", False),
+    "first_s": ("first", "seconds until the first change", False),
     "peak_mb": ("memory", "megabytes of memory at most", False),
+    "resident_mb": ("memory", "megabytes of memory", False),
+    "state_mb": ("state", "megabytes of state", False),
 }
+SIZES = {"rows"}
+"""What was given, and is no result."""
 _MACHINE = {
     "date": "measured",
     "cores": "cores",
@@ -104,7 +109,22 @@ def measured(name: str, title: str, about: list[str], ours: tuple[str, ...]) -> 
         for metric in METRICS
         if (figure := _figure(name, metric, document["measurements"], ours))
     ]
-    return _chapter(title, name, [*about, f"Sizes: {plan}."], document["machine"], figures)
+    _refuse_unknown(name, document["measurements"])
+    left_out = [f"Left out: {sentence}" for sentence in document.get("left_out", [])]
+    about = [*about, f"Sizes: {plan}.", *left_out]
+    return _chapter(title, name, about, document["machine"], figures)
+
+
+def _refuse_unknown(name: str, scenarios: Mapping[str, Any]) -> None:
+    """Nothing that a file holds is left out of the page without a word."""
+    found = {
+        metric
+        for contestants in scenarios.values()
+        for values in contestants.values()
+        for metric in values
+    }
+    if unknown := sorted(found - set(METRICS) - SIZES):
+        raise ValueError(f"bench/results/{name}.json has metrics without words: {unknown}")
 
 
 def _figure(
