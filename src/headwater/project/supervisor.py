@@ -25,7 +25,8 @@ from headwater.project.hello import Answer, hello, page_answers
 from headwater.project.parts import Part
 
 LOOK_EVERY_S = 0.1
-STOP_PATIENCE_S = 30.0
+STOP_PATIENCE_S = 60.0
+"""A batch of Spark on a busy machine takes its time, and should be ended by itself."""
 CALM_S = 30.0
 """A part that has run for so long has recovered: its next failure counts as its first."""
 MOST_S = 30.0
