@@ -72,11 +72,7 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    own = client_config()
-    # librdkafka would go on trying until its time is up; a person wants to know now. What is behind
-    # TLS or a login cannot be asked so simply.
-    if not own and (missing := absence(bootstrap)) is not None:
-        raise missing
+    check_presence(bootstrap)
     quiet = logging.getLogger("headwater.cli.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -87,13 +83,22 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
                 "socket.connection.setup.timeout.ms": 3000,
                 # The sentence below says it; librdkafka's own log lines would only repeat it.
                 "log_level": 0,
-                **own,
+                **client_config(),
             },
             logger=quiet,
         )
         yield client
     except KafkaException as failure:
         raise translated(failure.args[0], bootstrap) from None
+
+
+def check_presence(bootstrap: str) -> None:
+    """Say at once that no broker answers: librdkafka would go on trying until its time is up.
+
+    What is behind TLS or a login cannot be asked so simply, and is not.
+    """
+    if not client_config() and (missing := absence(bootstrap)) is not None:
+        raise missing
 
 
 def translated(error: Any, bootstrap: str) -> HeadwaterError:
@@ -138,12 +143,10 @@ _HINTS = {
 @contextmanager
 def opened(bootstrap: str) -> Iterator[Log]:
     """What `browse` asks, for the time of one command; that no broker answers is said at once."""
-    own = client_config()
-    if not own and (missing := absence(bootstrap)) is not None:
-        raise missing
+    check_presence(bootstrap)
     from headwater.browse.log import Log
 
-    with Log(bootstrap, own) as log:
+    with Log(bootstrap, client_config()) as log:
         yield log
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headwater.cli.admin import bootstrap_option, json_option
+from headwater.cli.admin import bootstrap_option, check_presence, json_option
 from headwater.cli.completion import capture_names
 from headwater.cli.properties import read_settings
 
@@ -228,7 +228,9 @@ def status(
     """
     from headwater.cli.capture_status import asked, shown
 
-    found = asked(_config(name, bootstrap, file, database, []))
+    config = _config(name, bootstrap, file, database, [])
+    check_presence(bootstrap)
+    found = asked(config)
     print(json.dumps(found, indent=2) if as_json else shown(found))
 
 

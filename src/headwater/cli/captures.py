@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from headwater.cli.admin import bootstrap_option, json_option, print_json
+from headwater.cli.admin import bootstrap_option, check_presence, json_option, print_json
 from headwater.cli.client import client_config
 from headwater.errors import HeadwaterError
 
@@ -35,6 +35,7 @@ def captures(
     from headwater.project.file import load
 
     project = load(file)
+    check_presence(bootstrap)
     found, good = [], True
     for name in project.captures:
         try:
