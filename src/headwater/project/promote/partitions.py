@@ -168,10 +168,12 @@ def side_by_side(
     work: Callable[[Sides, Stretch, Tell], Found], sides: Sides, todo: list[Stretch], tell: Tell
 ) -> list[Found]:
     """`work` for every partition, some at a time; the first failure ends all. `tell` hears the sum."""
-    lock, done = threading.Lock(), 0
+    lock, done, over = threading.Lock(), 0, threading.Event()
 
     def more(offsets: int) -> None:
         nonlocal done
+        if over.is_set():
+            raise CannotPromote("interrupted")  # nobody hears it: the first failure is told
         with lock:
             done += offsets
             tell(done)
@@ -181,5 +183,6 @@ def side_by_side(
         try:
             return [each.result() for each in running]
         except BaseException:
+            over.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
