@@ -30,7 +30,10 @@ async def send_all(visit: Visit, topic: str, done: Callable[[], Awaitable[None]]
     def run() -> int:
         with told(f"sending back {topic}", log.bootstrap):
             return sending.replay(
-                log.settings, topic, tell=partial(sent.__setitem__, 0), is_stopped=stop.is_set
+                log.settings,
+                topic,
+                tell=partial(sent.__setitem__, 0),
+                is_stopped=lambda: stop.is_set() or dialog.is_deleted,
             )
 
     with ui.dialog(value=True).props("persistent") as dialog, ui.card().classes("hw-dialog"):
@@ -41,7 +44,11 @@ async def send_all(visit: Visit, topic: str, done: Callable[[], Awaitable[None]]
     try:
         count = await loaded(run)
     finally:
-        timer.deactivate()
-        dialog.delete()
+        is_left = dialog.is_deleted  # whoever asked is gone, and the dialog with the page
+        if not is_left:
+            timer.deactivate()
+            dialog.delete()
+    if is_left:
+        return
     elements.notify(f"{count:,} letter{'' if count == 1 else 's'} sent back")
     await done()

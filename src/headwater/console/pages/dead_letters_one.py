@@ -99,9 +99,12 @@ class _Letters:
         try:
             self._found = await loaded(partial(read, self._visit.context.log, self._topic))
         except Exception as error:
-            self._said.set_text("")
-            with self._trouble:
-                elements.trouble(error)
+            if not self._said.is_deleted:
+                self._said.set_text("")
+                with self._trouble:
+                    elements.trouble(error)
+            return
+        if self._said.is_deleted:
             return
         if self._reason not in self._found.reasons:
             self._reason = ALL

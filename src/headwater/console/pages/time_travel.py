@@ -7,6 +7,7 @@ change is made by `time_travel_html`.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import partial
 
 from nicegui import background_tasks, ui
@@ -94,12 +95,16 @@ class _Form:
     async def _fill(self) -> None:
         try:
             found = await loaded(partial(_topics, self._visit.context.log))
-            self._topic.set_options(found, value=self._asked or None)
+            if not self._keys.is_deleted:
+                self._topic.set_options(found, value=self._asked or None)
             if not self._asked:
                 return
             keys = await loaded(partial(some_keys, self._visit.context.log, self._asked))
         except Exception as error:
-            elements.trouble(error)
+            if not self._keys.is_deleted:
+                elements.trouble(error)
+            return
+        if self._keys.is_deleted:
             return
         with self._keys:
             if keys:
@@ -153,14 +158,9 @@ class _Search:
         try:
             found = await loaded(self._find)
         except Exception as error:
-            self._end()
-            with self._place:
-                elements.trouble(error)
+            self._end(partial(elements.trouble, error))
             return
-        self._end()
-        if not self._place.is_deleted:
-            with self._place:
-                Journey(self._visit, found)
+        self._end(lambda: Journey(self._visit, found))
 
     def _find(self) -> State:
         return state_of(self._visit.context.log, self._topic, self._key, tell=self._told)
@@ -177,10 +177,14 @@ class _Search:
         if total:
             self._said.set_text(f"Looked at {looked:,} of {total:,} offsets …")
 
-    def _end(self) -> None:
+    def _end(self, then: Callable[[], object]) -> None:
+        """Give the place to what came of it, if anybody still looks."""
+        if self._place.is_deleted:
+            return
         self._timer.deactivate()
-        if not self._place.is_deleted:
-            self._place.clear()
+        self._place.clear()
+        with self._place:
+            then()
 
 
 PAGES = [Page("/time-travel", "Time travel", show, icon="history", order=60)]

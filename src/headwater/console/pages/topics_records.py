@@ -36,7 +36,7 @@ class Records:
         self._newest_first = True
         self._build()
         self.walk = Walk(visit.context.log, topic, self._paged)
-        self.tail = Tail(visit.context.log, topic, self._tailed)
+        self.tail = Tail(visit.context.log, topic, self._tailed, self._is_seen)
         self.search = Search(visit.context.log, topic, self._decoder, self._searched)
         with self._find_row:
             self.search.build(begin=self._end_others, partitions=lambda: self._partitions)
@@ -89,7 +89,7 @@ class Records:
         if at:
             self._place.value = at
             await self._go()
-            if self._rows.records and self._visit.query.get("open"):
+            if self._is_seen() and self._rows.records and self._visit.query.get("open"):
                 self.open(self._rows.records[0])
         else:
             await self._to_newest()
@@ -142,6 +142,8 @@ class Records:
         self._follow.set_text("Stop following")
         self._follow.set_icon("stop")
         await self.tail.run(self._partitions)
+        if not self._is_seen():
+            return
         self._follow.set_text("Follow")
         self._follow.set_icon("play_arrow")
 
@@ -188,6 +190,10 @@ class Records:
             with self._trouble:
                 elements.trouble(outcome)
         return isinstance(outcome, Exception)
+
+    def _is_seen(self) -> bool:
+        """Whether the page is still there: whoever works for it asks now and then."""
+        return not self._trouble.is_deleted
 
     # ---- small things ---------------------------------------------------------------------------
 

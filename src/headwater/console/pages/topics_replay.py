@@ -29,7 +29,7 @@ def replay_dialog(visit: Visit, source: str) -> ui.dialog:
         ui.label(f"Replay {source}").classes("hw-card-label").props('role="heading" aria-level="2"')
         ui.label(
             "Copies records with key, value, headers and time. Readers of the other topic see all of "
-            "them at once, or none."
+            "them at once, or none; leaving the page stops it."
         ).classes("hw-soft")
         _Replay(visit, source, dialog)
     return dialog
@@ -90,15 +90,16 @@ class _Replay:
             self._said.set_text("")
             raise
         else:
-            self._said.set_text(_outcome(outcome, planned))
-            elements.notify(_outcome(outcome, planned))
+            if not self._said.is_deleted:
+                self._said.set_text(_outcome(outcome, planned))
+                elements.notify(_outcome(outcome, planned))
         finally:
             self._busy(is_busy=False)
 
     def _told(self, looked: int, total: int, sent: int) -> None:
         """In the thread of the replay."""
         self._done = (looked, total, sent)
-        if self._stop.is_set():
+        if self._stop.is_set() or self._said.is_deleted:
             raise Stopped("Stopped: nothing was replayed.")
 
     def _closed(self) -> None:

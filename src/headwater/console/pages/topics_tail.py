@@ -26,8 +26,14 @@ TAKEN_MAX = 2000
 class Tail:
     """One visit's tail of one topic."""
 
-    def __init__(self, log: Log, topic: str, tell: Callable[[Tail | Exception], None]) -> None:
-        self._log, self._topic, self._tell = log, topic, tell
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        tell: Callable[[Tail | Exception], None],
+        is_seen: Callable[[], bool],
+    ) -> None:
+        self._log, self._topic, self._tell, self._is_seen = log, topic, tell, is_seen
         self.records: deque[Record] = deque(maxlen=SHOWN_MAX)
         self.is_on = False
         self._came = self._skipped = 0
@@ -51,12 +57,13 @@ class Tail:
         try:
             at = await loaded(partial(self._ends, partitions))
             self._tell(self)
-            while self.is_on:
+            while self.is_on and self._is_seen():
                 at = await self._follow(at, is_fixed=partitions is not None)
         except Exception as error:
             self.is_on = False
             self._tell(error)
             return
+        self.is_on = False
         self._tell(self)
 
     async def _follow(self, at: Cursor, *, is_fixed: bool) -> Cursor:
@@ -64,7 +71,7 @@ class Tail:
         lists = follow(self._log, self._topic, at, partitions_fixed=is_fixed)
         reached = dict(at)
         try:
-            while self.is_on:
+            while self.is_on and self._is_seen():
                 began = time.monotonic()
                 taken = await self._taken(lists)
                 reached.update({each.partition: each.offset + 1 for each in taken})
