@@ -14,6 +14,7 @@ from headwater.project.demo import ShopFound, Summary
 from headwater.project.demo.shop.database import Shop, SQLite
 from headwater.project.demo.shop.expected import BELL, QUERIES, SESSION_GAP_MS, expected
 from headwater.project.demo.shop.load import CUSTOMERS, Load
+from headwater.project.demo.shop.project import DATABASE_VARIABLE, write_project
 from headwater.project.demo.shop.verifying import compare, verify
 from headwater.project.file import load as load_project
 
@@ -110,10 +111,12 @@ def test_sessions_are_as_spark_finds_them(database: SQLite):
     }
 
 
-def test_the_project_of_the_demo_is_in_order(tmp_path: Path):
-    from headwater.project.demo.shop.project import write_project
-
-    made = write_project(tmp_path / "shop", postgresql=False, cache="sqlite:data/cache.db")
+@pytest.mark.parametrize("postgresql", [False, True])
+def test_the_project_of_the_demo_is_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgresql: bool
+):
+    monkeypatch.setenv(DATABASE_VARIABLE, "postgres@127.0.0.1/shop")
+    made = write_project(tmp_path / "shop", postgresql=postgresql, cache="sqlite:data/cache.db")
     project = load_project(tmp_path / "shop" / "headwater.toml")
     assert set(project.views) == set(made.views) == set(QUERIES)
     assert project.pipelines == ("pipelines",)

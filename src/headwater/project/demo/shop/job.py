@@ -58,17 +58,17 @@ def _database(plan: Plan, folder: Path) -> Iterator[tuple[Database, dict[str, st
     """The shop's database with its tables, and what the project's environment must say of it."""
     with ExitStack() as cleanup:
         database: Database
-        environment = {}
+        environment, url = {}, None
         if plan.database is None:
             database = SQLite(folder / "shop.db")
         else:
             url = cleanup.enter_context(postgres.own_database(plan.database))
-            environment[DATABASE_VARIABLE] = url
+            environment[DATABASE_VARIABLE] = url.partition("://")[2]
             database = PostgreSQL(url)
         cleanup.enter_context(closing(database))
         Shop(database, CUSTOMERS).make()
-        if plan.database is not None:
-            postgres.check(environment[DATABASE_VARIABLE])
+        if url is not None:
+            postgres.check(url)
         yield database, environment
 
 

@@ -15,7 +15,7 @@ from headwater.project.file import FILE
 from headwater.project.ports import free_port
 
 DATABASE_VARIABLE = "HEADWATER_DEMO_DATABASE"
-"""Holds the address of a PostgreSQL: its password does not belong into a file."""
+"""Holds the address of a PostgreSQL behind its scheme: a password does not belong into a file."""
 PIPELINES = Path(__file__).with_name("pipelines.py")
 
 _TEXT = """\
@@ -78,7 +78,7 @@ def write_project(folder: Path, *, postgresql: bool, cache: str) -> ShopProject:
     listen = f"127.0.0.1:{free_port()}"
     text = _TEXT.format(
         listen=listen,
-        source=f"${{{DATABASE_VARIABLE}}}" if postgresql else "sqlite:shop.db",
+        source=f"postgresql://${{{DATABASE_VARIABLE}}}" if postgresql else "sqlite:shop.db",
         tables=", ".join(f'"{table}"' for table in TABLES),
         cache=cache,
     )
