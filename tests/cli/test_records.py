@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
 import sys
@@ -127,11 +128,20 @@ def test_a_bad_line_is_named_and_what_was_before_it_is_stored(run, topic, words,
     assert ran.err.count("\n") == 1
 
 
-def test_a_record_that_the_broker_refuses_is_named_by_its_line(run, topic):
-    name = topic("--set", "cleanup.policy=compact")
-    ran = run("produce", name, "--jsonl", stdin=b'{"key": "a", "value": 1}\n{"value": 2}\n')
+def test_a_record_that_the_topic_cannot_take_is_named_by_its_line(run, topic):
+    compacted, small = (
+        topic("--set", "cleanup.policy=compact"),
+        topic("--set", "max.message.bytes=200"),
+    )
+    ran = run("produce", compacted, "--jsonl", stdin=b'{"key": "a", "value": 1}\n{"value": 2}\n')
+    assert (ran.code, ran.err) == (
+        1,
+        "headwater: line 2: it has no key, and the topic is compacted; 1 record is stored in "
+        f"{compacted}; give every record a key\n",
+    )
+    ran = run("produce", small, stdin=random.Random(1).randbytes(2000).hex().encode())
     assert ran.code == 1
-    assert "was refused" in ran.err
+    assert "line 1, or one sent with it, was refused: " in ran.err
 
 
 @pytest.mark.parametrize(

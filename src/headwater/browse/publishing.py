@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, Producer
 
-from headwater.browse.errors import NotThere, Unreachable, told, translated
+from headwater.browse.errors import NotThere, Refused, Unreachable, told, translated
 from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.topics import is_compacted
 
 HeaderList = Sequence[tuple[str, bytes | None]]
 _FULL_S = 0.05
@@ -78,6 +79,7 @@ class Sender:
         self._producer: Producer = log.new_producer(
             linger_ms=20, compression_type="lz4", message_timeout_ms=int(TIMEOUT_S * 3000)
         )
+        self._needs_keys = is_compacted(log, topic)
         self.stored = 0
 
     def __enter__(self) -> Sender:
@@ -95,7 +97,13 @@ class Sender:
             )
 
     def send(self, draft: Draft, tag: Any) -> None:
-        """Waits where too many are under way."""
+        """Waits where too many are under way. Raises NotThere or Refused for what cannot be stored.
+
+        A broker refuses whole batches, so what can be known before is looked at before."""
+        if draft.key is None and self._needs_keys:
+            raise Refused(
+                "it has no key, and the topic is compacted", hint="give every record a key"
+            )
         if draft.partition is not None and draft.partition not in self.partitions:
             raise _no_partition(self._topic, draft.partition, self.partitions)
         heard = partial(self._heard, tag)

@@ -101,6 +101,11 @@ def named(log: Log, name: str) -> Topic:
     return found
 
 
+def is_compacted(log: Log, name: str) -> bool:
+    """Then every record needs a key."""
+    return Topic(name, [], _settings(log, [name]).get(name, {})).is_compacted
+
+
 def _topics(log: Log, known: Mapping[str, Any], *, details: bool) -> list[Topic]:
     places = [(name, number) for name, topic in known.items() for number in topic.partitions]
     first = log.offsets(places, OffsetSpec.earliest())

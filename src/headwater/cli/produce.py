@@ -170,7 +170,8 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
                 raise
     if refused:
         number, why = min(refused)
-        bad = BadLine(f"line {number} was refused: {why}", hint="nothing after it was read")
+        hint = "some lines after it may be stored as well; mend the cause before sending it again"
+        bad = BadLine(f"line {number}, or one sent with it, was refused: {why}", hint=hint)
     if bad is not None:
         raise NotStored(f"{bad}; {_stored(sender.stored, topic)}", hint=bad.hint)
     if as_json:
@@ -181,11 +182,11 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
 
 
 def _send(sender: Sender, draft: Draft, number: int) -> None:
-    from headwater.browse.errors import NotThere
+    from headwater.browse.errors import NotThere, Refused
 
     try:
         sender.send(draft, number)
-    except NotThere as error:
+    except (NotThere, Refused) as error:
         raise BadLine(f"line {number}: {error}", hint=error.hint) from None
 
 

@@ -61,6 +61,9 @@ def views(
                 if not watch:
                     return
                 time.sleep(WATCH_S)
+        except KeyboardInterrupt:
+            if not watch:  # of which it is the way to end
+                raise
         finally:
             cluster.close()
 
