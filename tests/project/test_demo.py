@@ -111,12 +111,12 @@ def test_sessions_are_as_spark_finds_them(database: SQLite):
     }
 
 
-@pytest.mark.parametrize("postgresql", [False, True])
+@pytest.mark.parametrize("slot", [None, "headwater_demo"])
 def test_the_project_of_the_demo_is_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgresql: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slot: str | None
 ):
     monkeypatch.setenv(DATABASE_VARIABLE, "postgres@127.0.0.1/shop")
-    made = write_project(tmp_path / "shop", postgresql=postgresql, cache="sqlite:data/cache.db")
+    made = write_project(tmp_path / "shop", cache="sqlite:data/cache.db", slot=slot)
     project = load_project(tmp_path / "shop" / "headwater.toml")
     assert set(project.views) == set(made.views) == set(QUERIES)
     assert project.pipelines == ("pipelines",)

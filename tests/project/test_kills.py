@@ -144,7 +144,7 @@ class Traffic:
 @pytest.mark.soak
 @pytest.mark.timeout(2400)
 def test_each_process_of_the_shop_killed_in_turn_under_load(tmp_path: Path):
-    project = write_project(tmp_path / "shop", postgresql=False, cache=EMBEDDED)
+    project = write_project(tmp_path / "shop", cache=EMBEDDED)
     with ExitStack() as cleanup:
         database = cleanup.enter_context(closing(SQLite(project.folder / "shop.db")))
         shop = Shop(database, CUSTOMERS)

@@ -46,7 +46,8 @@ def keep_shop(plan: Plan, summary: Summary, audience: Audience) -> None:
     folder = (plan.data / f"{plan.topic}-shop").absolute()
     with ExitStack() as cleanup:
         to, which = cleanup.enter_context(cache(folder))
-        project = write_project(folder, postgresql=plan.database is not None, cache=to)
+        slot = None if plan.database is None else _own_name(plan)
+        project = write_project(folder, cache=to, slot=slot)
         database, environment = cleanup.enter_context(_database(plan, folder))
         load = Load(Shop(database, CUSTOMERS), Random(plan.topic))
         summary.shop = ShopFound("PostgreSQL" if plan.database else "SQLite", which)
@@ -62,14 +63,19 @@ def _database(plan: Plan, folder: Path) -> Iterator[tuple[Database, dict[str, st
         if plan.database is None:
             database = SQLite(folder / "shop.db")
         else:
-            url = cleanup.enter_context(postgres.own_database(plan.database))
+            url = cleanup.enter_context(postgres.own_database(plan.database, _own_name(plan)))
             environment[DATABASE_VARIABLE] = url.partition("://")[2]
             database = PostgreSQL(url)
         cleanup.enter_context(closing(database))
         Shop(database, CUSTOMERS).make()
         if url is not None:
-            postgres.check(url)
+            postgres.check(url, _own_name(plan))
         yield database, environment
+
+
+def _own_name(plan: Plan) -> str:
+    """Of what the demo makes in a server that others use as well."""
+    return f"headwater_{plan.topic.replace('-', '_')}"
 
 
 class _Show:

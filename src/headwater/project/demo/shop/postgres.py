@@ -6,7 +6,6 @@ database, which is dropped in the end together with the replication slot of the 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,15 +17,14 @@ from headwater.project.demo.summary import DemoFailed
 
 
 @contextmanager
-def own_database(server: str) -> Iterator[str]:
-    """The address of a new, empty database."""
+def own_database(server: str, name: str) -> Iterator[str]:
+    """The address of a new, empty database of that name."""
     try:
         import psycopg
     except ModuleNotFoundError:
         raise DemoFailed(
             "PostgreSQL needs psycopg", hint="pip install 'headwater[postgres]'"
         ) from None
-    name = time.strftime("headwater_demo_%Y%m%d_%H%M%S")
     try:
         with psycopg.connect(server, autocommit=True) as db:
             db.execute(f"CREATE DATABASE {name}".encode())
@@ -43,13 +41,13 @@ def own_database(server: str) -> Iterator[str]:
             _drop(db, name)
 
 
-def check(url: str) -> None:
+def check(url: str, slot: str) -> None:
     """Raise DemoFailed with what mends it if the server cannot be captured from."""
     from headwater.capture.config import CaptureConfig
     from headwater.capture.source import open_source
 
     try:
-        source = open_source(CaptureConfig("shop", url, tables=TABLES))
+        source = open_source(CaptureConfig("shop", url, tables=TABLES, options={"slot": slot}))
         try:
             wrong = [each for each in source.check() if not each.ok]
         finally:

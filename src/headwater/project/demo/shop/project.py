@@ -33,7 +33,7 @@ conf = {{ "spark.driver.memory" = "1g" }}
 from = "{source}"
 tables = [{tables}]
 partitions = 1        # windows count on time that goes forward: the order is that of the database
-
+{slot}
 [views.order_list]
 to = "{cache}"
 [views.order_search]
@@ -71,16 +71,20 @@ class ShopProject:
         }
 
 
-def write_project(folder: Path, *, postgresql: bool, cache: str) -> ShopProject:
-    """Make the folder of the project; its database is made by somebody else."""
+def write_project(folder: Path, *, cache: str, slot: str | None = None) -> ShopProject:
+    """Make the folder of the project; its database is made by somebody else.
+
+    `slot`: of a PostgreSQL whose address is in the environment; without one, a SQLite file.
+    """
     (folder / "pipelines").mkdir(parents=True)
     shutil.copy(PIPELINES, folder / "pipelines" / "shop.py")
     listen = f"127.0.0.1:{free_port()}"
     text = _TEXT.format(
         listen=listen,
-        source=f"postgresql://${{{DATABASE_VARIABLE}}}" if postgresql else "sqlite:shop.db",
+        source=f"postgresql://${{{DATABASE_VARIABLE}}}" if slot else "sqlite:shop.db",
         tables=", ".join(f'"{table}"' for table in TABLES),
         cache=cache,
+        slot=f'slot = "{slot}"\n' if slot else "",
     )
     console = None
     if has_console():
