@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
+import pytest
+
 from headwater.browse.decoding import Decoder
 from headwater.browse.pages import Bounds
 from headwater.browse.places import Place
@@ -9,6 +13,7 @@ from headwater.browse.publishing import Draft, publish
 from headwater.browse.searching import by_key
 from headwater.browse.state import state_of
 from headwater.browse.topics import listed, named
+from headwater.browse.wire import MissingLibrary
 from headwater.views.folding.keys import by_crc32, by_murmur2
 from tests.browse.conftest import put
 
@@ -36,6 +41,38 @@ def test_a_key_that_is_elsewhere_is_found_and_said(log, topic):
     )
     nowhere = by_key(log, name, "nobody", Decoder(log))
     assert (nowhere.page.records, nowhere.others, nowhere.note) == ([], [], None)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [b'{"id":17}', b'{"id": 17}', b'{"schema":{},"payload":{"id":17}}', b"17"],
+)
+def test_a_key_is_found_by_what_a_person_calls_it(log, topic, stored):
+    name = topic(3)
+    other = stored.replace(b"17", b"18")
+    for key in (other, stored, other):
+        publish(log, name, Draft(key, b"v"))
+    put(log, name, [{"value": b"no key"}] * 5)
+    found = by_key(log, name, "17", Decoder(log))
+    assert [r.key for r in found.page.records] == [stored]
+    exact = by_key(log, name, stored, Decoder(log))
+    assert exact.page.records == found.page.records
+
+
+def test_the_plain_way_finds_the_same(log, topic, monkeypatch):
+    name = topic(2)
+    put(log, name, [{"key": b"%d" % (i % 9), "value": b"%d" % i} for i in range(100)])
+    quick = by_key(log, name, "4", Decoder(log))
+
+    @contextmanager
+    def missing(_log):
+        raise MissingLibrary("this needs the package numpy")
+        yield
+
+    monkeypatch.setattr("headwater.browse.keyed.cluster", missing)
+    plain = by_key(log, name, "4", Decoder(log))
+    assert plain.page.records == quick.page.records
+    assert len(plain.page.records) == 11
 
 
 def test_a_search_for_a_key_is_bounded_and_goes_on(log, topic):

@@ -10,10 +10,11 @@ is left out. A filtered page ends as soon as it is full, its partitions having c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.browse import ranges as reading
+from headwater.browse.keyed import STEP, KeyReader
 from headwater.browse.log import PAGE_BYTES, SCAN_BYTES, Log
 from headwater.browse.places import BEGINNING, END, Place, located
 from headwater.browse.records import Cursor, Range, Record
@@ -71,15 +72,19 @@ def page(
     until: Place | None = None,
     limit: int = LIMIT,
     keep: Keep | None = None,
+    reader: KeyReader | None = None,
     partitions: list[int] | None = None,
     bounds: Bounds = BOUNDS,
     progress: Progress | None = None,
 ) -> Page:
-    """At most `limit` records from `place` (the beginning; going back, the end) to `until`."""
+    """At most `limit` records from `place` (the beginning; going back, the end) to `until`.
+
+    `reader` stands in for `keep`, where only the records of a key are wanted.
+    """
     held = log.ranges(topic, partitions)
     here = located(log, topic, place or (END if back else BEGINNING), held)
     borders = _borders(log, topic, until, held, back=back)
-    walk = _Walk(log, topic, here, borders, limit, back=back, keep=keep)
+    walk = _Walk(log, topic, here, borders, limit, back=back, keep=keep, reader=reader)
     walk.run(bounds, progress)
     records, rest = walk.merged()
     is_over = all(offset == borders.get(p, offset) for p, offset in rest)
@@ -109,9 +114,10 @@ class _Walk:
         *,
         back: bool,
         keep: Keep | None,
+        reader: KeyReader | None,
     ) -> None:
         self._log, self._topic, self._limit = log, topic, limit
-        self._back, self._keep = back, keep
+        self._back, self._keep, self._reader = back, keep, reader
         self._borders = {p: borders[p] for p, _ in start if p in borders}
         self._reached = {p: offset for p, offset in start if p in borders}
         self._found: dict[int, list[Record]] = {p: [] for p in self._reached}
@@ -120,6 +126,8 @@ class _Walk:
 
     def run(self, bounds: Bounds, progress: Progress | None) -> None:
         step = self._limit if self._keep is None else max(self._limit, _STEP_FILTERED)
+        if self._reader is not None:
+            step = STEP
         deadline = time.monotonic() + bounds.seconds
         while wanted := self._wanted(step, bounds.scanned_max):
             began = time.monotonic()
@@ -155,7 +163,8 @@ class _Walk:
     def _has_enough(self, p: int) -> bool:
         """Without a filter, a whole page of each: a record of any of them may be the next in time. With one,
         a page of all together, because the next that is meant may be far away."""
-        piles = self._found.values() if self._keep is not None else [self._found[p]]
+        is_filtered = self._keep is not None or self._reader is not None
+        piles = self._found.values() if is_filtered else [self._found[p]]
         return sum(map(len, piles)) >= self._limit
 
     def _wanted(self, step: int, scanned_max: int) -> dict[int, Range]:
@@ -173,7 +182,7 @@ class _Walk:
 
     def _read(self, wanted: Mapping[int, Range], fetch_bytes: int) -> None:
         piles: dict[int, list[Record]] = {p: [] for p in wanted}
-        for records in reading.read(self._log, self._topic, wanted, fetch_bytes):
+        for records in self._records(wanted, fetch_bytes):
             for record in records:
                 if self._keep is None or self._keep(record):
                     piles[record.partition].append(record)
@@ -182,6 +191,11 @@ class _Walk:
             start, end = wanted[p]
             self._reached[p] = start if self._back else end
             self.scanned += end - start
+
+    def _records(self, wanted: Mapping[int, Range], fetch_bytes: int) -> Iterator[list[Record]]:
+        if self._reader is not None:
+            return self._reader.read(self._topic, wanted)
+        return reading.read(self._log, self._topic, wanted, fetch_bytes)
 
 
 def _reversed(records: Sequence[Record]) -> list[Record]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from headwater.browse.decoding import Decoder
 from headwater.browse.filters import Filter, key_forms
+from headwater.browse.keyed import key_reader
 from headwater.browse.log import Log
 from headwater.browse.pages import BOUNDS, LIMIT, Bounds, Page, Progress, page
 from headwater.browse.places import Place
@@ -76,30 +77,36 @@ def by_key(
 
     To go on, give `Place(cursor=found.page.next)`: its partitions are the ones that are looked at.
     """
-    numbers = log.partitions(topic)
-    keep = Filter(key=key).compiled(decoder)
-    guesses = _guesses(key, numbers, place, everywhere)
-    looked: list[int] = []
-    left = bounds.scanned_max
-    for guess in guesses:
-        new = [p for p in guess if p not in looked]
-        if not new:
-            continue
-        looked += new
-        found = page(
-            log,
-            topic,
-            place,
-            back=back,
-            limit=limit,
-            keep=keep,
-            partitions=new,
-            bounds=replace(bounds, scanned_max=max(1, left)),
-            progress=progress,
-        )
-        left -= found.scanned
-        if found.records or found.is_cut:
-            break
+    with key_reader(log, topic, key) as reader:
+        if reader is None:
+            keep, forms = Filter(key=key).compiled(decoder), _forms(key)
+        else:
+            keep, forms = None, list(reader.forms)
+        numbers = log.partitions(topic)
+        guesses = _guesses(forms, numbers, place, everywhere)
+        looked: list[int] = []
+        left = bounds.scanned_max
+        for guess in guesses:
+            new = [p for p in guess if p not in looked]
+            if not new:
+                continue
+            looked += new
+            found = page(
+                log,
+                topic,
+                place,
+                back=back,
+                limit=limit,
+                keep=keep,
+                reader=reader,
+                partitions=new,
+                bounds=replace(bounds, scanned_max=max(1, left)),
+                progress=progress,
+            )
+            left -= found.scanned
+            if found.records or found.is_cut:
+                break
+    found = replace(found, scanned=bounds.scanned_max - left)
     others = [p for p in numbers if p not in looked]
     return ByKey(found, sorted(looked), others, _note(found, guesses[0], looked, others))
 
@@ -113,14 +120,17 @@ def _note(found: Page, expected: list[int], looked: list[int], others: list[int]
     return None
 
 
+def _forms(key: str | bytes) -> list[bytes]:
+    return [key] if isinstance(key, bytes) else list(key_forms(key))
+
+
 def _guesses(
-    key: str | bytes, numbers: list[int], place: Place | None, everywhere: bool
+    forms: list[bytes], numbers: list[int], place: Place | None, everywhere: bool
 ) -> list[list[int]]:
     if place is not None and place.cursor is not None:
         return [sorted(place.cursor.offsets)]
     if everywhere or len(numbers) == 1:
         return [numbers]
-    forms = [key] if isinstance(key, bytes) else list(key_forms(key))
     count = len(numbers)
     return [
         sorted({by_murmur2(form, count) for form in forms}),
