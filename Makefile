@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two rounds: what answers quickly, then what needs many servers, crashes or seeds. A folder that is
 # not named here belongs to the second.
 FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard tests/*/)))
-QUICK := $(filter $(FOLDERS),record log broker cli examples project testing)
+QUICK := $(filter $(FOLDERS),record log broker browse cli examples project testing)
 SLOW := $(filter-out $(QUICK),$(FOLDERS))
 
 # $(call round,number,folders): run them, and remember whether one failed.
