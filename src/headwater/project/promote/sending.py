@@ -29,7 +29,6 @@ class Parcel(NamedTuple):
     """A batch that is ready, and where it belongs."""
 
     first: int
-    count: int
     data: bytes
     transactional_id: str | None
 

@@ -108,7 +108,7 @@ class PartitionWriter:
         batch = sent_by(
             step.batch, who.producer_id, who.epoch, sequence, transactional=transactional
         )
-        self._sender.send(Parcel(step.first, step.count, batch, who.transactional_id or None))
+        self._sender.send(Parcel(step.first, batch, who.transactional_id or None))
 
     # ---- markers ----------------------------------------------------------------------------------
 
