@@ -64,7 +64,7 @@ def test_a_file_of_views_runs_unchanged_step_by_step(
     test.send("orders", order(4, "13:00:00", 3000.0), order(2, "11:45:00", 1500.0), key="order_id")
     before = test.now
     assert test.advance("2 hours") - before == dt.timedelta(hours=2)
-    assert [row["total"] for row in test.rows("sales_by_hour")] == [1505.0, 2005.0]
+    assert [row["total"] for row in test.rows("sales_by_hour")] == [2005.0, 1505.0]
     assert test.rows("large_list") == [
         {"order_id": "2", "total": 1500.0},
         {"order_id": "4", "total": 3000.0},
