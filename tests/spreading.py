@@ -38,8 +38,6 @@ LONGEST_FIRST = (
     "tests/examples/test_events_views.py",
     "tests/events/test_kills.py",
     "tests/events/test_kafka.py",
-    "tests/project/test_kills.py",
-    "tests/project/test_promote.py",
     "tests/cli/test_demo.py",
     "tests/security/",
     "tests/crash/test_transactions.py",
