@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headwater.browse.errors import NotThere, Unreachable, told
@@ -61,7 +61,9 @@ class Log:
             "reconnect.backoff.ms": 50,
             "log_level": 0,  # the sentences of our errors say it
             **(client or {}),
+            "error_cb": self._heard,
         }
+        self._login_refused: str | None = None
         self._lock = threading.Lock()
         self._admin: AdminClient | None = None
         self._producer: Producer | None = None
@@ -88,6 +90,16 @@ class Log:
             consumer.close()
         if self._producer is not None:
             self._producer.flush(TIMEOUT_S)
+
+    def login_refused(self) -> str | None:
+        """What the broker said to our name and password, where it did not like them."""
+        self.admin.poll(0)
+        return self._login_refused
+
+    def _heard(self, error: KafkaError) -> None:
+        # Nobody raises it: librdkafka tries again, in case the password is changed meanwhile.
+        if error.code() == KafkaError._AUTHENTICATION:
+            self._login_refused = error.str()
 
     # ---- clients --------------------------------------------------------------------------------
 

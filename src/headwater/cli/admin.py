@@ -144,10 +144,19 @@ _HINTS = {
 def opened(bootstrap: str) -> Iterator[Log]:
     """What `browse` asks, for the time of one command; that no broker answers is said at once."""
     check_presence(bootstrap)
+    from headwater.browse.errors import Unreachable
     from headwater.browse.log import Log
 
     with Log(bootstrap, client_config()) as log:
-        yield log
+        try:
+            yield log
+        except Unreachable:
+            if (said := log.login_refused()) is None:
+                raise
+            raise RequestRefused(
+                f"the broker at {bootstrap} refused the login: {said}",
+                hint="mend the file that HEADWATER_CLIENT_CONFIG names (docs/security.md)",
+            ) from None
 
 
 def print_json(value: object) -> None:
