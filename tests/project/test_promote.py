@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -221,3 +222,13 @@ def test_what_cannot_be_reached_is_told_before_anything_is_begun(
     assert refused.returncode in (1, 2)
     assert said in refused.stderr
     assert not (folder / "data" / "promote.json").exists()
+
+
+def test_a_project_that_runs_is_not_moved(tmp_path: Path):
+    folder = project(tmp_path / "shop")
+    (folder / "data" / "up").mkdir(parents=True)
+    with (folder / "data" / "up" / "lock").open("ab") as lock:  # as its supervisor does
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = headwater(folder, "promote", "--kafka", "127.0.0.1:1")
+    assert refused.returncode == 1
+    assert "the project is running" in refused.stderr
