@@ -13,6 +13,7 @@ from headwater.browse.decoding import Decoder
 from headwater.browse.filters import Filter
 from headwater.browse.pages import page
 from headwater.browse.searching import search
+from headwater.browse.state import state_of
 from tests.browse.conftest import put
 
 SCHEMA = {
@@ -24,6 +25,8 @@ SCHEMA = {
         {"name": "raw", "type": "bytes"},
     ],
 }
+
+ROWS = [{"id": 1, "note": "first", "raw": b"\xff"}, {"id": 2, "note": None, "raw": b""}]
 
 
 def avro(number: int, row: dict) -> bytes:
@@ -40,9 +43,8 @@ def shop(log) -> str:
     said = {"id": 77, "subject": "avroshop.orders-value", "schema": json.dumps(SCHEMA)}
     put(log, names[0], [{"key": b"?", "value": b"not json"}])
     put(log, names[0], [{"key": b'{"id":77}', "value": json.dumps(said).encode()}])
-    rows = [{"id": 1, "note": "first", "raw": b"\xff"}, {"id": 2, "note": None, "raw": b""}]
-    put(log, names[1], [{"value": avro(77, row)} for row in rows])
-    put(log, names[1], [{"value": avro(77, rows[0])[:7]}, {"value": avro(78, rows[0])}])
+    put(log, names[1], [{"value": avro(77, row)} for row in ROWS])
+    put(log, names[1], [{"value": avro(77, ROWS[0])[:7]}, {"value": avro(78, ROWS[0])}])
     return names[1]
 
 
@@ -54,7 +56,13 @@ def test_avro_is_shown_searched_and_never_an_error(log, shop):
     assert shown[0].text == '{"id": 1, "note": "first", "raw": "/w=="}'
     assert shown[2].note == "not of its Avro schema 77: EOFError"
     assert shown[3].note == "no Avro schema 78 in the log"
+    with_key = [{"key": avro(77, {**row, "raw": b""}), "value": avro(77, row)} for row in ROWS]
+    put(log, shop, [*with_key, {"key": with_key[0]["key"], "value": None}])
+    before = state_of(log, shop, '{"id": 1, "note": "first", "raw": ""}', "4")
+    assert (before.exists, before.row) == (True, {"id": 1, "note": "first", "raw": "/w=="})
+    after = state_of(log, shop, '{"id": 1, "note": "first", "raw": ""}')
+    assert (after.exists, [each.offset for each in after.changes]) == (False, [4, 6])
     by_field = search(log, shop, Filter(where=("note=first",)), decoder)
-    assert [r.offset for r in by_field.records] == [0]
+    assert [r.offset for r in by_field.records] == [4, 0]
     by_word = search(log, shop, Filter(grep="first"), decoder)
-    assert [r.offset for r in by_word.records] == [0]
+    assert [r.offset for r in by_word.records] == [6, 4, 0]

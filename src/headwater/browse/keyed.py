@@ -42,17 +42,24 @@ class KeyReader:
 
 
 @contextmanager
-def key_reader(log: Log, topic: str, key: str | bytes) -> Iterator[KeyReader | None]:
-    """None where the plain way has to do."""
+def key_reader(
+    log: Log, topic: str, key: str | bytes
+) -> Iterator[tuple[KeyReader | None, bytes | None]]:
+    """None where the plain way has to do; and a key of the topic, as an example."""
     with ExitStack() as stack:
         try:
             connected = stack.enter_context(cluster(log))
         except MissingLibrary:
-            yield None
+            yield None, None
             return
         example = _example(connected, topic, log.ranges(topic))
-        is_avro = example is not None and example[:1] == b"\0" and not isinstance(key, bytes)
-        yield None if is_avro or not key else KeyReader(connected, forms_of(key, example))
+        is_known = isinstance(key, bytes) or (example is not None and not is_avro(example))
+        usable = bool(key) and is_known
+        yield (KeyReader(connected, forms_of(key, example)) if usable else None), example
+
+
+def is_avro(key: bytes | None) -> bool:
+    return key is not None and key[:1] == b"\0"
 
 
 def forms_of(key: str | bytes, example: bytes | None) -> list[bytes]:

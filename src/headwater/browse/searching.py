@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from headwater.browse.decoding import Decoder
 from headwater.browse.filters import Filter, key_forms
-from headwater.browse.keyed import key_reader
+from headwater.browse.keyed import is_avro, key_reader
 from headwater.browse.log import Log
 from headwater.browse.pages import BOUNDS, LIMIT, Bounds, Page, Progress, page
 from headwater.browse.places import Place
@@ -68,6 +68,7 @@ def by_key(
     place: Place | None = None,
     *,
     back: bool = True,
+    until: Place | None = None,
     limit: int = LIMIT,
     everywhere: bool = False,
     bounds: Bounds = BOUNDS,
@@ -77,13 +78,15 @@ def by_key(
 
     To go on, give `Place(cursor=found.page.next)`: its partitions are the ones that are looked at.
     """
-    with key_reader(log, topic, key) as reader:
+    with key_reader(log, topic, key) as (reader, example):
         if reader is None:
             keep, forms = Filter(key=key).compiled(decoder), _forms(key)
         else:
             keep, forms = None, list(reader.forms)
         numbers = log.partitions(topic)
-        guesses = _guesses(forms, numbers, place, everywhere)
+        # Where a key of Avro belongs is decided by bytes that nobody has written here.
+        unknown = is_avro(example) and not isinstance(key, bytes)
+        guesses = _guesses(forms, numbers, place, everywhere or unknown)
         looked: list[int] = []
         left = bounds.scanned_max
         for guess in guesses:
@@ -96,6 +99,7 @@ def by_key(
                 topic,
                 place,
                 back=back,
+                until=until,
                 limit=limit,
                 keep=keep,
                 reader=reader,

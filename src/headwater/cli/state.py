@@ -53,7 +53,7 @@ def state(
 ) -> None:
     """Fold one key's changes up to a moment.
 
-    Understands Debezium's envelope, plain rows and tombstones. Reads the one partition in which
+    Understands Debezium's envelope (JSON, Avro), plain rows and tombstones. Reads the one partition in which
     Kafka's partitioner puts the key, and the others only if the key is not there.
 
     Example: headwater state shop.orders 17 --as-of 2026-11-15T15:00
