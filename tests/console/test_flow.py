@@ -5,7 +5,7 @@ from __future__ import annotations
 from headwater.capture.change import Lag, Progress
 from headwater.console.flow.graph import FAR_BEHIND, TOPICS_MOST, graph_of
 from headwater.console.flow.layout import laid_out
-from headwater.console.flow.seen import Seen, TopicSeen, reads_of
+from headwater.console.flow.seen import Seen, TopicSeen, pace_of, reads_of
 from headwater.console.history import Sample
 from headwater.console.watching.captures import CaptureNow
 from headwater.console.watching.queries import QueryNow, now_of
@@ -143,3 +143,13 @@ def test_how_quickly_a_group_reads_follows_from_its_positions() -> None:
     assert reads_of([sample(0, 100, 50)]) == {}
     assert reads_of([sample(0, 100, 50), sample(10_000, 200, 50)]) == {("billing", "orders"): 10.0}
     assert reads_of([sample(0, 100, 0), sample(10_000, 100, 60)]) == {("billing", "orders"): 0.0}
+
+
+def test_the_pace_of_all_topics_leaves_out_what_just_came_and_what_is_internal() -> None:
+    samples = [
+        Sample(0, {"a": 10, "__own": 0}),
+        Sample(2_000, {"a": 30, "__own": 500, "b": 1000}),
+        Sample(4_000, {"a": 30, "b": 1010}),
+    ]
+    assert pace_of(samples) == [(2_000, 10.0), (4_000, 5.0)]
+    assert pace_of([]) == []

@@ -7,8 +7,8 @@ be, and goes when the next load succeeds.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from nicegui import background_tasks, ui
@@ -16,12 +16,13 @@ from nicegui import background_tasks, ui
 from headwater.console import elements
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
+# Of our own: while the broker is away, loads wait for time-outs, and asyncio has only a few threads.
+_THREADS = ThreadPoolExecutor(16, "console load")
 
 
 async def loaded(load: Callable[[], T]) -> T:
     """The result of `load`, which may block, from a thread of its own."""
-    return await asyncio.to_thread(load)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, load)
 
 
 class Keeping:

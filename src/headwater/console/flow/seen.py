@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from headwater.console.context import Context
@@ -16,6 +17,8 @@ from headwater.console.watching.captures import CaptureNow
 from headwater.console.watching.queries import QueryNow
 from headwater.console.watching.views import ViewNow
 from headwater.project.record import Entry
+
+PACE_OVER_MS = 10 * 60 * 1000
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Seen:
     reads: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(group, topic) → records per second that it has read lately."""
     letters: Mapping[str, int] = field(default_factory=dict)
+    pace: Sequence[tuple[int, float]] = ()
+    """(time, records per second into all topics) over the last minutes."""
     is_up: bool = False
     parts: Sequence[Entry] = ()
     trouble: str | None = None
@@ -75,9 +80,24 @@ class Looking:
                 },
                 lags=history.lags(),
                 reads=reads_of(samples),
+                pace=pace_of(samples),
             )
         self._last = seen
         return seen
+
+
+def pace_of(samples: Sequence[Sample], over_ms: int = PACE_OVER_MS) -> list[tuple[int, float]]:
+    """From one sample to the next; a topic that came or went in between is not counted."""
+    begin = samples[-1].time_ms - over_ms if samples else 0
+    recent = [sample for sample in samples if sample.time_ms >= begin]
+    found = []
+    for before, after in pairwise(recent):
+        took_s = (after.time_ms - before.time_ms) / 1000
+        common = [t for t in after.ends if t in before.ends and not t.startswith("_")]
+        moved = sum(max(0, after.ends[topic] - before.ends[topic]) for topic in common)
+        if took_s > 0:
+            found.append((after.time_ms, round(moved / took_s, 1)))
+    return found
 
 
 def reads_of(samples: Sequence[Sample]) -> dict[tuple[str, str], float]:

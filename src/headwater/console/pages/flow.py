@@ -5,6 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from headwater.console import elements
+from headwater.console.charts import Chart
 from headwater.console.context import Visit
 from headwater.console.flow.graph import Graph, graph_of
 from headwater.console.flow.picture import Picture
@@ -41,6 +42,8 @@ class _Shown:
             self._empty = ui.element("div")
             self._picture = Picture()
             self._left_out = ui.label().classes("hw-soft hw-small")
+        with elements.card():
+            self._chart = Chart("Records into topics, per second")
         self._made = True
 
     def draw(self, seen: Seen) -> None:
@@ -53,6 +56,7 @@ class _Shown:
             f"{graph.left_out} quieter topics are left out; the page Topics has all of them."
         )
         self._left_out.set_visibility(graph.left_out > 0)
+        self._chart.set([at for at, _ in seen.pace], [rate for _, rate in seen.pace])
         self._draw_state(seen, graph)
         self._draw_figures(seen)
         self._draw_empty(seen, graph)
