@@ -11,18 +11,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType
 from confluent_kafka.admin import OffsetSpec
 
-from headwater.browse.errors import told
+from headwater.browse.errors import Unreachable, told
 from headwater.browse.log import Log
 from headwater.errors import HeadwaterError
+from headwater.project.hello import Answer, hello
 
 EVERY_S = 2.0
 TIMEOUT_S = 5.0
+GREETING_S = 2.0
 STOP_S = 1.0
 """A look at a broker that is away may take longer than anybody waits for a console to stop."""
 RATE_OVER_MS = 10_000
@@ -31,6 +34,7 @@ SAMPLES_MAX = 900
 POINTS_MAX = 500_000
 """Numbers kept in all: some 50 MB. With many partitions the past is shorter."""
 
+T = TypeVar("T")
 Place = tuple[str, int]
 """Topic and partition."""
 logger = logging.getLogger(__name__)
@@ -104,12 +108,26 @@ class History:
         """(time, place → lag) of one group, the oldest first."""
         return [(each.time_ms, each.lags[group]) for each in self.samples() if group in each.lags]
 
+    def checked(self, load: Callable[[], T]) -> Callable[[], T]:
+        """`load`, but at once with a sentence where the broker is known to be away.
+
+        The client library would go on trying for ten seconds, with somebody waiting.
+        """
+
+        def run() -> T:
+            if self.trouble is not None:
+                raise Unreachable(self.trouble, hint="the page goes on by itself once it is back")
+            return load()
+
+        return run
+
     # ---- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         with Log(self._bootstrap, self._client) as log:
             while True:
                 try:
+                    self._greet()
                     self.keep(look(log))
                     self.trouble = None
                 except HeadwaterError as error:
@@ -119,6 +137,17 @@ class History:
                     self.trouble = f"looking at the log failed: {error}"
                 if self._stopping.wait(EVERY_S):
                     return
+
+    def _greet(self) -> None:
+        """Find out in moments, and not by the client's patience, that nobody is there.
+
+        What is behind TLS or a login cannot be asked so simply.
+        """
+        if self._client:
+            return
+        addresses = self._bootstrap.split(",")
+        if all(hello(each, GREETING_S) is Answer.NOBODY for each in addresses):
+            raise Unreachable(f"no broker answers at {self._bootstrap}")
 
     def keep(self, sample: Sample) -> None:
         """Add a sample, and let go of old ones that are too many."""

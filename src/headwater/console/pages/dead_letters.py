@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -44,7 +45,8 @@ def show(visit: Visit) -> None:
         table.set_visibility(bool(found))
         none.set_visibility(not found)
 
-    live.keep(lambda: surveys(visit.context.log), draw, EVERY_S)
+    load = visit.context.history.checked(partial(surveys, visit.context.log))
+    live.keep(load, draw, EVERY_S)
     with elements.card() as card:
         card.props["aria-label"] = "Topics of dead letters"
         table = ui.table(columns=_COLUMNS, rows=[], row_key="topic").classes("hw-list")

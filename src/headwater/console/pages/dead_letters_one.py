@@ -97,7 +97,9 @@ class _Letters:
         self._mend.close()
         self._trouble.clear()
         try:
-            self._found = await loaded(partial(read, self._visit.context.log, self._topic))
+            context = self._visit.context
+            ask = context.history.checked(partial(read, context.log, self._topic))
+            self._found = await loaded(ask)
         except Exception as error:
             if not self._said.is_deleted:
                 self._said.set_text("")

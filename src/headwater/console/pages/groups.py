@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -46,7 +47,8 @@ def show(visit: Visit) -> None:
         table.set_visibility(bool(found))
         none.set_visibility(not found)
 
-    live.keep(lambda: groups.listed(visit.context.log), draw, EVERY_S)
+    load = visit.context.history.checked(partial(groups.listed, visit.context.log))
+    live.keep(load, draw, EVERY_S)
     with ui.element("div").classes("hw-tools"):
         words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
     with elements.card() as card:

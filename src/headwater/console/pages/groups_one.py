@@ -58,9 +58,8 @@ def show_one(visit: Visit, name: str) -> None:
             ui.link("All groups", "/groups").classes("hw-button-link")
             open_reset = reset_dialog(visit, name)
             elements.action(visit, "Reset offsets", open_reset, icon="settings_backup_restore")
-    live.keep(
-        partial(groups.named, visit.context.log, name), lambda found: about.draw(found), EVERY_S
-    )
+    load = visit.context.history.checked(partial(groups.named, visit.context.log, name))
+    live.keep(load, lambda found: about.draw(found), EVERY_S)
     about = _About(visit, name)
 
 

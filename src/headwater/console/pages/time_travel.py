@@ -156,7 +156,7 @@ class _Search:
 
     async def _run(self) -> None:
         try:
-            found = await loaded(self._find)
+            found = await loaded(self._visit.context.history.checked(self._find))
         except Exception as error:
             self._end(partial(elements.trouble, error))
             return

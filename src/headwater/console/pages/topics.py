@@ -40,9 +40,10 @@ def show(visit: Visit) -> None:
         table.set_visibility(bool(found))
         none.set_visibility(not found)
 
-    kept = live.keep(
-        lambda: topics.listed(visit.context.log, internal=internal.value), draw, EVERY_S
-    )
+    def load() -> list[Topic]:
+        return topics.listed(visit.context.log, internal=internal.value)
+
+    kept = live.keep(visit.context.history.checked(load), draw, EVERY_S)
     with ui.element("div").classes("hw-tools"):
         words = ui.input("Filter by name").props("dense outlined clearable").classes("hw-goto")
         internal = ui.switch("Internal topics")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -42,9 +43,8 @@ def show_one(visit: Visit) -> None:
             replay = replay_dialog(visit, name)
             elements.action(visit, "Replay", replay.open, icon="replay")
             ui.link("Time travel", link("/time-travel", topic=name)).classes("hw-button-link")
-    live.keep(
-        lambda: topics.named(visit.context.log, name), lambda found: about.draw(found), EVERY_S
-    )
+    load = visit.context.history.checked(partial(topics.named, visit.context.log, name))
+    live.keep(load, lambda found: about.draw(found), EVERY_S)
     about = _About(visit)
     tabs = ui.tabs().props('dense no-caps align=left aria-label="What to see of the topic"')
     with tabs:

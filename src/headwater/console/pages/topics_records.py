@@ -35,7 +35,7 @@ class Records:
         self._decoder = Decoder(visit.context.log)
         self._newest_first = True
         self._build()
-        self.walk = Walk(visit.context.log, topic, self._paged)
+        self.walk = Walk(visit.context.log, topic, self._paged, visit.context.history.checked)
         self.tail = Tail(visit.context.log, topic, self._tailed, self._is_seen)
         self.search = Search(visit.context.log, topic, self._decoder, self._searched)
         with self._find_row:

@@ -21,8 +21,14 @@ from headwater.console.live import loaded
 class Walk:
     """`records` are the page's, the oldest first."""
 
-    def __init__(self, log: Log, topic: str, tell: Callable[[Walk | Exception], None]) -> None:
-        self._log, self._topic, self._tell = log, topic, tell
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        tell: Callable[[Walk | Exception], None],
+        checked: Callable[[Callable[[], Page]], Callable[[], Page]],
+    ) -> None:
+        self._log, self._topic, self._tell, self._checked = log, topic, tell, checked
         self.records: list[Record] = []
         self.ranges: Mapping[int, Range] = {}
         self.is_new = False
@@ -90,7 +96,7 @@ class Walk:
         turn, began = self._turn, time.perf_counter()
         ask = partial(pages.page, self._log, self._topic, place, back=back, partitions=partitions)
         try:
-            page = await loaded(ask)
+            page = await loaded(self._checked(ask))
         except Exception as error:
             if turn == self._turn:
                 self._tell(error)
