@@ -14,6 +14,8 @@ import headwater as hw
 from headwater.pipelines.declared import DECLARED
 from headwater.processing import joins
 from headwater.processing.joins import BadJoin
+from headwater.processing.joins.reading import of_records
+from headwater.processing.packing import row_type
 from headwater.testing.rehearsal import Rehearsal
 from tests.conftest import SOAK
 from tests.processing.joins.histories import (
@@ -127,6 +129,38 @@ def moment(start_ms: int, second: int) -> str:
 def pairs(rows: list[dict[str, Any]], join: str) -> list[tuple[Any, Any]]:
     found = ((row["id"], row["other"]) for row in rows if row["join"] == join)
     return sorted((each for each in found if "end" not in each), key=repr)
+
+
+def test_a_snapshot_and_what_is_backdated_count_from_their_valid_time(headwater_spark: Any):
+    # All is recorded at 20:00. Orders of 10:00; prices since 9:00, of which only `s` is a snapshot's;
+    # `m` was moved to another key.
+    at = "TIMESTAMP'2026-01-01 {}:00:00'"
+    row = '{{"item": "{}", "price": {}, "since": "2026-01-01T09:00:00Z"}}'
+    told = [
+        ("u", "null", row.format("u", 1)),
+        ("r", "null", row.format("s", 2)),
+        ("r", "null", row.format("m", 3)),
+        ("u", row.format("m", 3), row.format("n", 4)),
+    ]
+    values = [f'{{"op": "{op}", "before": {old}, "after": {new}}}' for op, old, new in told]
+    records = headwater_spark.createDataFrame(
+        [(None, value.encode(), n) for n, value in enumerate(values)],
+        "key BINARY, value BINARY, offset BIGINT",
+    ).selectExpr("*", "'prices' AS topic", "0 AS partition", f"{at.format(20)} AS timestamp")
+    kind = row_type("item STRING, price BIGINT, since TIMESTAMP", "prices")
+    table = of_records(records, kind, ("item",))
+    some = "VALUES ('u'), ('s'), ('m'), ('n') AS t(item)"
+    orders = headwater_spark.sql(f"SELECT item, {at.format(10)} AS ordered FROM {some}")
+
+    def prices(**how: Any) -> dict[str, int | None]:
+        found = joins.as_of(
+            orders, table, at="ordered", valid_from="since", lateness="1 hour", **how
+        )
+        return {row["item"]: row["price"] for row in found.collect()}
+
+    assert prices() == {"u": None, "s": 2, "m": 3, "n": None}
+    assert prices(backdated=True) == {"u": 1, "s": 2, "m": 3, "n": 4}
+    assert prices(how="inner") == {"s": 2, "m": 3}
 
 
 def test_a_join_that_cannot_mean_anything_is_refused_with_a_reason(headwater_test: Rehearsal):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a table: its columns, `_deleted`, and `_partition`, `_offset`, `_timestamp`."""
+    """The changes of a table: its columns, `_deleted`, and `_op`, `_partition`, `_offset`, `_timestamp`."""
 
     frame: DataFrame
     key: tuple[str, ...]
@@ -74,7 +74,7 @@ def of_records(records: DataFrame, row: StructType, key: tuple[str, ...]) -> Cha
     )
     here = F.struct(*(F.col(f"`{name}`") for name in row.names), F.col("_deleted"))
     both = F.when(moved, F.array(gone, here)).otherwise(F.array(here))
-    place = ("_partition", "_offset", "_timestamp")
+    place = ("_op", "_partition", "_offset", "_timestamp")
     frame = typed.select(F.explode(both).alias("_row"), *place).select("_row.*", *place)
     return Changes(frame, key)
 

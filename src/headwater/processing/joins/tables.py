@@ -31,6 +31,7 @@ HOW = ("left", "inner")
 GROUPS = 512
 FORGET = "7 days"
 KEEP = "1 hour"
+SNAPSHOT = "r"  # Debezium's word
 
 
 def as_of(
@@ -42,6 +43,7 @@ def as_of(
     on: str | Sequence[str] | None = None,
     valid_from: str = "_timestamp",
     how: str = "left",
+    backdated: bool = False,
     forget: Duration = FORGET,
     groups: int = GROUPS,
 ) -> DataFrame:
@@ -52,12 +54,15 @@ def as_of(
     valid from its record's time. `how`: `left` keeps events without a row, with nulls; `inner` drops them.
 
     An event is decided when the newest event is `lateness` past it (of `processing.events`, which has one,
-    it is taken from there). It sees what was recorded by then, that
-    is, until `lateness` after its own time: a change told later is for later events only. So a replay gives
-    the same rows, whenever it runs. Deletions are remembered for `forget`, in case a change to before it
-    still comes. `groups` belongs to the state: about one for each thousand rows of the table.
+    it is taken from there). It sees what was recorded by then, that is, until `lateness` after its own
+    time: a change told later is for later events only. So a replay gives the same rows, whenever it runs.
+    The rows of a snapshot (`op` r) count from their valid time on; with `backdated` every change does, and
+    a replay may then know more than the live query did.
+
+    Deletions are remembered for `forget`, in case a change to before it still comes. `groups` belongs to
+    the state: about one for each thousand rows of the table.
     """
-    sides = _Sides(events, table, at, valid_from, _names(on, table))
+    sides = _Sides(events, table, at, valid_from, _names(on, table), backdated)
     _check(sides, how)
     events, wait = marked(events, at, lateness, "the stream")
     rule = Rule(wait, NEVER, micros(forget), how == "inner")
@@ -99,6 +104,7 @@ class _Sides:
     at: str
     valid_from: str
     on: tuple[str, ...]
+    backdated: bool = False
 
 
 # ---- the query ----------------------------------------------------------------------------------------
@@ -161,14 +167,17 @@ def _changed(sides: _Sides, added: Sequence[str]) -> DataFrame:
     """The changes. They have no watermark: none of them is dropped for being late."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    recorded = F.unix_micros("_timestamp")
+    told = F.unix_micros("_timestamp")
     valid = F.coalesce(F.unix_micros(F.col(f"`{sides.valid_from}`").cast("timestamp")), F.lit(EVER))
+    time = F.when(F.col("_deleted"), told).otherwise(valid)
+    # A snapshot tells nothing new: it is how the table was when somebody began to listen.
+    at_once = F.lit(sides.backdated) | (F.col("_op") == SNAPSHOT)
     rows = sides.table.frame.select(
         F.lit(None).cast("timestamp").alias("mark"),
         F.lit(True).alias("told"),
         key_text(sides.table.key).alias("key"),
-        F.when(F.col("_deleted"), recorded).otherwise(valid).alias("time"),
-        recorded.alias("recorded"),
+        time.alias("time"),
+        F.when(at_once, F.least(told, time)).otherwise(told).alias("recorded"),
         F.col("_partition").cast("long").alias("partition"),
         F.col("_offset").cast("long").alias("offset"),
         F.col("_deleted").alias("gone"),
