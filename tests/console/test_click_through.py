@@ -196,6 +196,5 @@ def test_a_console_with_a_token_asks_for_it_and_one_that_is_read_only_says_so(
         page.get_by_label("Token").fill("river")
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_text("read-only")).to_be_visible()
-        expect(page.get_by_text("The log does not answer")).to_be_visible()
         page.get_by_role("navigation").get_by_role("link", name="Parts").click()
         expect(page.get_by_text("This console shows a log, and no project.")).to_be_visible()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SPARK_MS = 300_000
 pytestmark = [
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(os.environ.get("HEADWATER_SOAK") != "1", reason="several starts of Spark"),
     pytest.mark.soak,
 ]
 

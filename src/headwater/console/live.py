@@ -17,7 +17,7 @@ from headwater.console import elements
 
 T = TypeVar("T")
 # Of our own: while the broker is away, loads wait for time-outs, and asyncio has only a few threads.
-_THREADS = ThreadPoolExecutor(16, "console load")
+_THREADS = ThreadPoolExecutor(32, "console load")
 
 
 async def loaded(load: Callable[[], T]) -> T:
