@@ -7,6 +7,9 @@
     clocks     devices with wrong clocks
     aggregate  aggregates by window that late events can correct             (aggregates, revising)
     sketches   distinct counts, percentiles, heavy hitters, membership; mergeable, kept in views
+    joins      streams within a time range, and with tables as they were at the event's time
+    searching  documents against stored queries
+    asking     request and reply over the log
 
 Each operator takes and gives DataFrames; what is in between is plain PySpark. Loaded when first used.
 """
@@ -69,6 +72,8 @@ __all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> object:
+    if name in ("asking", "joins", "searching"):
+        return import_module(f"headwater.processing.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'headwater.processing' has no attribute {name!r}")
     return getattr(import_module(f"headwater.processing.{_HOME[name]}"), name)

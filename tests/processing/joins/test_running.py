@@ -132,8 +132,8 @@ def pairs(rows: list[dict[str, Any]], join: str) -> list[tuple[Any, Any]]:
 
 
 def test_a_snapshot_and_what_is_backdated_count_from_their_valid_time(headwater_spark: Any):
-    # All is recorded at 20:00. Orders of 10:00; prices since 9:00, of which only `s` is a snapshot's;
-    # `m` was moved to another key.
+    # All is recorded at 20:00, orders of 10:00 and prices since 9:00. `s` and `m` are of a snapshot; then
+    # `m` was given the key `n`.
     at = "TIMESTAMP'2026-01-01 {}:00:00'"
     row = '{{"item": "{}", "price": {}, "since": "2026-01-01T09:00:00Z"}}'
     told = [
