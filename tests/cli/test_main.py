@@ -10,6 +10,7 @@ import pytest
 
 from headwater import __version__
 from headwater.cli.app import COMMANDS
+from tests.cli.inside import Inside
 
 
 def test_help_names_every_command(headwater):
@@ -25,10 +26,17 @@ def test_no_words_print_the_help(headwater):
     assert ran.out == headwater("--help").out
 
 
+@pytest.fixture
+def inside(capsys, monkeypatch) -> Inside:
+    """In this process, where there are many words to try."""
+    monkeypatch.setenv("COLUMNS", "80")
+    return Inside(capsys, monkeypatch)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_that_fits_eighty_columns(headwater, command):
+def test_every_command_has_help_that_fits_eighty_columns(inside, command):
     for option in ("--help", "-h"):
-        ran = headwater(command, option)
+        ran = inside(command, option)
         assert ran.code == 0
         assert ran.out.startswith(f"Usage: headwater {command}")
         assert max(len(line) for line in ran.out.splitlines()) <= 80
@@ -65,8 +73,8 @@ def test_the_installed_script_is_the_same_command():
         (["topics", "alter", "x"], "nothing to alter: give --partitions, --set or --unset"),
     ],
 )
-def test_words_that_are_not_understood_get_one_sentence_and_code_2(headwater, words, sentence):
-    ran = headwater(*words)
+def test_words_that_are_not_understood_get_one_sentence_and_code_2(inside, words, sentence):
+    ran = inside(*words)
     assert ran.code == 2
     assert ran.out == ""
     assert ran.err.count("\n") == 1

@@ -154,12 +154,15 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
     bad: BadLine | None = None
     with Bar(f"producing to {topic}") as bar:
         sender = Sender(log, topic, lambda tag, why: refused.append((tag, why)))
-        _greet(source)
+        typed = source.isatty()
+        if typed:
+            print("One record on each line; Ctrl-D ends.", file=sys.stderr)
         with sender:
             try:
                 for number, draft in drafts(source, shape):
                     _send(sender, draft, number)
-                    bar.show(number, None)
+                    if not typed:
+                        bar.show(number, None)
                     if refused:
                         break
             except BadLine as error:
@@ -192,11 +195,6 @@ def _send(sender: Sender, draft: Draft, number: int) -> None:
 
 def _stored(count: int, topic: str) -> str:
     return f"{count:,} record{' is' if count == 1 else 's are'} stored in {topic}"
-
-
-def _greet(source: IO[bytes]) -> None:
-    if source.isatty():
-        print("One record on each line; Ctrl-D ends.", file=sys.stderr)
 
 
 @contextmanager
