@@ -59,6 +59,8 @@ class Log:
             "client.id": "headwater",
             "socket.connection.setup.timeout.ms": 3000,
             "reconnect.backoff.ms": 50,
+            # Else groups are asked in vain after a restart of the broker: docs/transactions.md.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,  # the sentences of our errors say it
             **(client or {}),
             "error_cb": self._heard,

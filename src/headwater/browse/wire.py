@@ -15,7 +15,13 @@ from headwater.errors import HeadwaterError
 if TYPE_CHECKING:
     from headwater.spark.connect import Cluster
 
-_NOT_OURS = ("log_level", "error_cb", "socket.connection.setup.timeout.ms", "reconnect.backoff.ms")
+_NOT_OURS = (
+    "log_level",
+    "error_cb",
+    "socket.connection.setup.timeout.ms",
+    "reconnect.backoff.ms",
+    "metadata.recovery.strategy",
+)
 
 
 class MissingLibrary(HeadwaterError):
