@@ -27,7 +27,7 @@ listen = "{listen}"
 
 [spark]
 master = "local[2]"
-conf = {{ "spark.driver.memory" = "1g" }}
+conf = {{ "spark.driver.memory" = "1g", "spark.sql.shuffle.partitions" = 1 }}   # small data, two cores
 
 [capture.shop]
 from = "{source}"
