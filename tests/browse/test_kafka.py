@@ -21,7 +21,7 @@ from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafk
 from tests.browse.conftest import make_topic, put
 from tests.compat.missing import skip_or_fail
 
-T0 = 1_790_000_000_000
+T0 = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")

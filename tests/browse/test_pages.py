@@ -10,7 +10,7 @@ from headwater.browse.places import BEGINNING, END, Place, is_beyond, parse, tim
 from headwater.browse.records import Cursor
 from tests.browse.conftest import make_topic, put, until
 
-T0 = 1_790_000_000_000
+T0 = 1_700_000_000_000
 
 
 def all_pages(log, topic: str, *, back: bool, **words) -> list[Page]:

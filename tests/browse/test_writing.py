@@ -16,7 +16,7 @@ from headwater.browse.tailing import follow
 from headwater.views.folding.keys import by_murmur2
 from tests.browse.conftest import put
 
-T0 = 1_790_000_000_000
+T0 = 1_700_000_000_000
 LARGE = random.Random(1).randbytes(5000)
 """More than some topics here take, and not to be compressed."""
 
