@@ -43,7 +43,7 @@ def main(url: str, names: list[str]) -> None:
             if names and shot.name not in names:
                 continue
             context = browser.new_context(
-                viewport={"width": 1360, "height": shot.height},
+                viewport={"width": 1440, "height": shot.height},
                 color_scheme="dark" if shot.colours == "dark" else "light",
             )
             page = context.new_page()

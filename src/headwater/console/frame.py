@@ -26,7 +26,8 @@ def build(context: Context, pages: list[Page], theme: str) -> None:
     """The whole of one browser's page."""
     menu = [page for page in pages if page.order is not None]
     bar = ui.header().classes("hw-bar")  # the first in the page, and in it the skip link
-    drawer = ui.left_drawer(value=None, bordered=True).props("width=216 breakpoint=900")
+    drawer = ui.left_drawer(value=False, bordered=True)
+    drawer.props("width=216 breakpoint=900 show-if-above")
     with drawer.classes("hw-drawer"):
         links = _navigation(context, menu)
     with bar:

@@ -12,6 +12,12 @@ log = logging.getLogger(__name__)
 _AWAY = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT")
 
 
+def is_expected(error: BaseException) -> bool:
+    """Whether it is an answer of the world, and not a mistake of ours."""
+    said: Any = error.args[0] if error.args else None
+    return isinstance(error, HeadwaterError | OSError) or hasattr(said, "retriable")
+
+
 def sentence_of(error: BaseException) -> tuple[str, str | None]:
     """What went wrong, and what to do; what nobody expected is logged with its traceback."""
     if isinstance(error, HeadwaterError):

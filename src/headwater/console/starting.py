@@ -40,7 +40,7 @@ class Given:
             read_only=read_only or self.read_only,
             log=log,
             history=History(self.bootstrap, self.client),
-            watch=Watch(log, self.project),
+            watch=Watch(log, self.client, self.project),
             jobs=Jobs(),
         )
 

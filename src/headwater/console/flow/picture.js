@@ -8,7 +8,7 @@ export default {
   props: { columns: Array, edges: Array, stale: Boolean },
   template: `
     <div class="hw-flow" :class="{'hw-flow-stale': stale, 'hw-flow-narrow': nodeWidth < 150}" ref="box" role="group" aria-label="The flow">
-      <div class="hw-flow-inner" :style="{width: width + 'px', height: height + 'px'}">
+      <div class="hw-flow-inner" :style="inner">
         <div v-for="(column, i) in columns" :key="'h' + i" class="hw-flow-head"
              :style="{left: x(i) + 'px', width: nodeWidth + 'px'}" aria-hidden="true">{{ column.head }}</div>
         <svg :width="width" :height="height" class="hw-flow-lines" aria-hidden="true">
@@ -53,6 +53,13 @@ export default {
     },
     width() { return Math.max(this.room, this.count * NODE.min + (this.count - 1) * GAP_LEAST); },
     gap() { return this.count > 1 ? (this.width - this.count * this.nodeWidth) / (this.count - 1) : 0; },
+    // A little too wide is drawn smaller; much too wide is scrolled.
+    scale() { return Math.max(0.8, Math.min(1, this.room / this.width)); },
+    inner() {
+      const spare = 1 - this.scale;
+      return { width: this.width + "px", height: this.height + "px", transform: `scale(${this.scale})`,
+        marginBottom: -spare * this.height + "px", marginRight: -spare * this.width + "px" };
+    },
     rows() { return Math.max(1, ...this.columns.map((column) => column.nodes.length)); },
     height() { return TOP + this.rows * (NODE.height + NODE.gap); },
     places() {

@@ -42,7 +42,7 @@ class _Shown:
             self._empty = ui.element("div")
             self._picture = Picture()
             self._left_out = ui.label().classes("hw-soft hw-small")
-        with elements.card():
+        with elements.card() as self._pace:
             self._chart = Chart("Records into topics, per second")
         self._made = True
 
@@ -56,6 +56,7 @@ class _Shown:
             f"{graph.left_out} quieter topics are left out; the page Topics has all of them."
         )
         self._left_out.set_visibility(graph.left_out > 0)
+        self._pace.set_visibility(len(seen.pace) > 1)
         self._chart.set([at for at, _ in seen.pace], [rate for _, rate in seen.pace])
         self._draw_state(seen, graph)
         self._draw_figures(seen)
@@ -78,17 +79,10 @@ class _Shown:
                 elements.state("All is well", "good")
         with self._hurting:
             if seen.trouble:
-                ui.html(
-                    _item(
-                        "", "/parts", "the log", f"{seen.trouble}; the picture is the last one seen"
-                    ),
-                    sanitize=False,
-                    tag="li",
-                )
+                old = "; the picture is the last one seen" if graph.nodes else ""
+                _item("the log", "/parts", seen.trouble + old)
             for node in hurting[:HURTING_MOST]:
-                ui.html(
-                    _item(node.kind, node.href, node.name, node.trouble), sanitize=False, tag="li"
-                )
+                _item(f"{node.kind} {node.name}", node.href, node.trouble)
         self._hurting.set_visibility(bool(hurting or seen.trouble))
 
     def _draw_figures(self, seen: Seen) -> None:
@@ -113,10 +107,10 @@ class _Shown:
                 )
 
 
-def _item(kind: str, href: str, name: str, trouble: str) -> str:
-    from html import escape
-
-    return f'<a href="{escape(href)}">{escape(f"{kind} {name}".strip())}</a>: {escape(trouble)}'
+def _item(name: str, href: str, trouble: str) -> None:
+    with ui.element("li"):
+        ui.link(name, href)
+        ui.label(f": {trouble}").classes("hw-inline")
 
 
 PAGES = [Page("/", "Flow", show, icon="account_tree", order=0)]

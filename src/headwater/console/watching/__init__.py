@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headwater.browse.log import Log
 from headwater.console.watching.captures import Captures
 from headwater.console.watching.letters import Letters
@@ -23,9 +25,9 @@ from headwater.project.file import Project
 class Watch:
     """All that is looked at, of one console."""
 
-    def __init__(self, log: Log, project: Project | None) -> None:
+    def __init__(self, log: Log, client: Mapping[str, str], project: Project | None) -> None:
         self.parts = Parts(project)
-        self.captures = Captures(log, project, self.parts)
+        self.captures = Captures(log, client, project, self.parts)
         self.queries = Queries(log)
         self.views = Views(log, project, self.queries)
         self.letters = Letters(log)

@@ -7,6 +7,7 @@ and says in its log.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,10 @@ class CaptureNow:
 class Captures:
     """Those of the project."""
 
-    def __init__(self, log: Log, project: Project | None, parts: Parts) -> None:
-        self._log, self._project, self._parts = log, project, parts
+    def __init__(
+        self, log: Log, client: Mapping[str, str], project: Project | None, parts: Parts
+    ) -> None:
+        self._log, self._client, self._project, self._parts = log, client, project, parts
         self._now = Remembered(self._look, FOR_S)
 
     def now(self) -> list[CaptureNow]:
@@ -68,11 +71,10 @@ class Captures:
     def _look(self) -> list[CaptureNow]:
         if self._project is None or not self._project.captures:
             return []
-        client = {k: str(v) for k, v in self._log.settings.items() if k != "bootstrap.servers"}
         stored: dict[str, dict[str, Any]] = {}
         trouble: str | None = None
         try:
-            stored = read_positions(self._log.bootstrap, self._project.captures, client)
+            stored = read_positions(self._log.bootstrap, self._project.captures, self._client)
         except HeadwaterError as error:
             trouble = str(error)
         return [

@@ -6,12 +6,16 @@ each visitor.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from headwater.console.sentences import is_expected
+
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Remembered(Generic[T]):
@@ -61,4 +65,6 @@ class Remembered(Generic[T]):
             self._answer, self._error = [self._load()], None
         except Exception as error:
             self._error = error
+            if not is_expected(error):  # whoever only glances would never hear of it
+                log.error("looking failed", exc_info=error)
         self._until = self._clock() + self._for_s
