@@ -11,6 +11,7 @@ over the past (`headwater verify`, a test) the same call gives the same events; 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from headwater.processing.timed.options import Timing
 from headwater.processing.windows import SESSION, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 CLOCK = "spark.headwater.clock"
 """Setting of the session: a file with the time in milliseconds, where a test turns the clock."""
@@ -34,6 +35,8 @@ KEEP = "headwater.keep"
 """In that column's metadata: how long after its end a window is kept, in microseconds."""
 KEPT = "1 day"
 _TIME, _TICK, _WATERMARK = "event_time", "tick", "watermark"
+_KNOWN: weakref.WeakSet[SparkSession] = weakref.WeakSet()
+"""Sessions that have the source."""
 _DELAY = "spark.watermarkDelayMs"  # the mark by which Spark knows a column with a watermark
 
 
@@ -141,7 +144,9 @@ def _live(
         context.dead_letters = True
         if in_store(context.view):
             chosen.setdefault("maxOffsetsPerTrigger", sources.STORE_RECORDS_AT_ONCE)
-    context.spark.dataSource.register(EventsDataSource)
+    if context.spark not in _KNOWN:  # again would do no harm, but Spark warns of it
+        context.spark.dataSource.register(EventsDataSource)
+        _KNOWN.add(context.spark)
     reader = context.spark.readStream.format(FORMAT)
     reader = reader.options(**context.kafka_options(), **chosen, **timing.to_options())
     read = reader.load()
