@@ -4,6 +4,7 @@
     topics      what there is: partitions, offsets, bytes, settings
     records     one record, and a `Cursor`: a place in every partition, as text for a link
     places      "beginning", "end", "2:17", "2026-11-15T15:00", "-10m" as a cursor
+    ranges      the records of a range; stuck: round a place that the client library cannot pass
     pages       a page of records from a place on, or back from it; all records of a key
     filters     which records are meant; searching: those of a range, within stated bounds; keyed: of a key
     tailing     records as they come

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from headwater.browse.errors import Unreachable, translated
 from headwater.browse.log import PAGE_BYTES, TIMEOUT_S, Log
 from headwater.browse.records import Range, Record, record_of
+from headwater.browse.stuck import Detour, Stuck, is_stuck
 
 AT_ONCE = 1000
 """Messages taken from the client in one call: more is no faster, fewer costs calls."""
@@ -24,41 +25,62 @@ def read(
     log: Log, topic: str, ranges: Mapping[int, Range], fetch_bytes: int = PAGE_BYTES
 ) -> Iterator[list[Record]]:
     """Records as they arrive, in lists; partitions are mixed. Closing the iterator ends the reading."""
-    open_ends = {p: end for p, (start, end) in ranges.items() if start < end}
-    if not open_ends:
-        return
-    with log.reader(fetch_bytes) as consumer:
-        consumer.assign([TopicPartition(topic, p, ranges[p][0]) for p in open_ends])
+    at = {p: start for p, (start, _) in ranges.items()}
+    ends = {p: end for p, (start, end) in ranges.items() if start < end}
+    detour = Detour(log, topic)
+    while ends:
         try:
-            while open_ends:
-                yield _some(log, consumer, topic, open_ends)
+            yield from _from(log, topic, at, ends, fetch_bytes)
+        except Stuck as stuck:
+            p = stuck.partition
+            at[p] = detour.next_offset(p, at[p], ends[p])
+            if at[p] >= ends[p]:
+                del ends[p]
+
+
+def _from(
+    log: Log, topic: str, at: dict[int, int], ends: dict[int, int], fetch_bytes: int
+) -> Iterator[list[Record]]:
+    """With one consumer; `at` tells how far each partition is, and what is through leaves `ends`."""
+    with log.reader(fetch_bytes) as consumer:
+        consumer.assign([TopicPartition(topic, p, at[p]) for p in ends])
+        try:
+            while ends:
+                found, stuck = _some(log, consumer, topic, at, ends)
+                yield found
+                if stuck is not None:
+                    raise Stuck(stuck)
         except GeneratorExit:
             return  # the consumer is in order, and goes back to the pool
 
 
-def _some(log: Log, consumer: Consumer, topic: str, open_ends: dict[int, int]) -> list[Record]:
-    """The next records within the ranges; partitions that are through leave `open_ends`."""
+def _some(
+    log: Log, consumer: Consumer, topic: str, at: dict[int, int], ends: dict[int, int]
+) -> tuple[list[Record], int | None]:
+    """Records, and the partition at which the consumer is stuck; what it had fetched then comes again."""
     found: list[Record] = []
     for message in _messages(log, consumer, topic):
         partition = message.partition()
-        end = open_ends.get(partition)
+        end = ends.get(partition)
         if end is None:
             continue
         error = message.error()
         if error is not None:
+            if is_stuck(error):
+                return found, partition
             if error.code() != KafkaError._PARTITION_EOF:
                 raise translated(error, f"reading {topic}", log.bootstrap)
-            del open_ends[partition]
+            del ends[partition]
             continue
-        offset = message.offset()
-        if offset < end:
+        at[partition] = message.offset() + 1
+        if message.offset() < end:
             found.append(record_of(message))
-        if offset + 1 >= end:
-            del open_ends[partition]
-            if open_ends:
+        if at[partition] >= end:
+            del ends[partition]
+            if ends:
                 # Not paused: that would outlive the assignment.
                 consumer.incremental_unassign([TopicPartition(topic, partition)])
-    return found
+    return found, None
 
 
 def _messages(log: Log, consumer: Consumer, topic: str) -> list[Any]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
@@ -20,6 +19,7 @@ from headwater.browse.errors import translated
 from headwater.browse.filters import Keep
 from headwater.browse.log import PAGE_BYTES, Log
 from headwater.browse.records import Cursor, Record, record_of
+from headwater.browse.stuck import Detour, Stuck, is_stuck
 from headwater.errors import HeadwaterError
 
 TURN_S = 0.25
@@ -44,29 +44,50 @@ def follow(
     log: Log, topic: str, start: Cursor, keep: Keep | None = None, partitions_fixed: bool = False
 ) -> Iterator[list[Record]]:
     """Records from `start` on, for ever."""
+    at, detour = dict(start), Detour(log, topic)
+    while True:
+        try:
+            yield from _from(log, topic, at, keep, partitions_fixed)
+            return
+        except Stuck as stuck:
+            p = stuck.partition
+            at[p] = detour.next_offset(p, at[p], log.ranges(topic, [p])[p][1])
+
+
+def _from(
+    log: Log, topic: str, at: dict[int, int], keep: Keep | None, partitions_fixed: bool
+) -> Iterator[list[Record]]:
     with log.reader(PAGE_BYTES, wait_ms=_WAIT_MS) as consumer:
-        known = dict(start)
-        consumer.assign([TopicPartition(topic, p, offset) for p, offset in known.items()])
+        consumer.assign([TopicPartition(topic, p, offset) for p, offset in at.items()])
         looked = time.monotonic()
         try:
             while True:
-                found = [record_of(m) for m in _messages(log, consumer, topic)]
+                found, stuck = _some(log, consumer, topic, at)
                 yield found if keep is None else [each for each in found if keep(each)]
+                if stuck is not None:
+                    raise Stuck(stuck)
                 if not partitions_fixed and time.monotonic() - looked > _PARTITIONS_EVERY_S:
                     looked = time.monotonic()
-                    _add_new(log, consumer, topic, known)
+                    _add_new(log, consumer, topic, at)
         except GeneratorExit:
             return
 
 
-def _messages(log: Log, consumer: Consumer, topic: str) -> Iterator[Any]:
+def _some(
+    log: Log, consumer: Consumer, topic: str, at: dict[int, int]
+) -> tuple[list[Record], int | None]:
     first = consumer.poll(TURN_S)
+    found: list[Record] = []
     for message in [] if first is None else [first, *consumer.consume(_AT_ONCE, 0.0)]:
         error = message.error()
         if error is None:
-            yield message
+            found.append(record_of(message))
+            at[found[-1].partition] = found[-1].offset + 1
+        elif is_stuck(error):
+            return found, message.partition()
         elif error.code() not in _PASSING:
             raise translated(error, f"following {topic}", log.bootstrap)
+    return found, None
 
 
 def _add_new(log: Log, consumer: Consumer, topic: str, known: dict[int, int]) -> None:
