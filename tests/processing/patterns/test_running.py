@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.processing import events
 from headwater.processing.patterns import PatternError, match
 from headwater.testing.rehearsal import Rehearsal
 from tests.conftest import SOAK
@@ -21,9 +22,9 @@ SEEDS = range(10) if SOAK else [11]
 
 
 def tries() -> Any:
-    payments = hw.stream("payments", schema="card STRING, amount BIGINT, id BIGINT, at TIMESTAMP")
+    schema = "card STRING, amount BIGINT, id BIGINT, at TIMESTAMP"
     return match(
-        payments.withWatermark("at", f"{LATENESS_S} seconds"),
+        events("payments", schema=schema, time="at", lateness=f"{LATENESS_S} seconds"),
         key="card",
         pattern="SMALL{2,} !(SMALL | LARGE)* LARGE | SMALL !LARGE* $",
         define={"SMALL": "amount < 10", "LARGE": "amount > 4 * avg(SMALL.amount)"},
@@ -69,12 +70,19 @@ def test_any_batches_and_a_kill_give_the_rows_of_one_batch(headwater_test: Rehea
             forget_the_last_commit(headwater_test, "tries")
     headwater_test.send("payments", {"card": "end", "id": -1, "at": second(10_000)})
     headwater_test.run("tries")
+    headwater_test.send("payments", {"card": "late", "amount": 50, "id": -2, "at": second(0)})
+    headwater_test.run("tries")
     streamed = sorted(headwater_test.changes("tries"), key=repr)
     assert streamed == headwater_test.batch("tries")
     assert {row["timed_out"] for row in streamed} == {False, True} and len(streamed) > 20
     assert {row["card"] for row in streamed} == {"a", "b", "c", None}
+    assert len(headwater_test.records("late.headwater-tries")) == 1, (
+        "what comes too late is not lost"
+    )
     state = headwater_test.query("tries").lastProgress["stateOperators"][0]
-    assert state["numRowsTotal"] == 1, "only the last row waits; keys with nothing open take no room"
+    assert state["numRowsTotal"] == 1, (
+        "only the last row waits; keys with nothing open take no room"
+    )
 
 
 def _of(row: dict[str, Any]) -> float:
