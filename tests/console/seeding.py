@@ -21,6 +21,7 @@ def seed(bootstrap: str) -> None:
         NewTopic("orders", 2, 1),
         NewTopic("copies", 2, 1),
         NewTopic("fresh", 2, 1),
+        NewTopic("bytes", 1, 1),
         NewTopic("inbox", 1, 1, config={"cleanup.policy": "compact"}),
         NewTopic("shop.customers", 1, 1, config={"retention.ms": "-1"}),
         NewTopic("dlq.billing", 1, 1),
@@ -39,6 +40,7 @@ def seed(bootstrap: str) -> None:
                 headers={"trace": f"t{number}"},
                 timestamp=1_700_000_000_000 + number * 1000 + partition,
             )
+    producer.produce("bytes", "text")
     _changes(producer)
     _letters(producer)
     assert producer.flush(60) == 0

@@ -11,6 +11,7 @@ the JSON that they stand for.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.browse.decoding import Decoder
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _ALL = Bounds(scanned_max=1 << 62, seconds=3600.0)
 _CHANGES_MAX = 1_000_000
+Tell = Callable[[int, int], None]
 
 
 def state_of(
@@ -36,15 +38,19 @@ def state_of(
     as_of: str | None = None,
     *,
     everywhere: bool = False,
+    tell: Tell = lambda looked, total: None,
 ) -> State:
-    """`as_of`: OFFSET, PARTITION:OFFSET or a time; None is now. Reads the key's partition as far as that."""
+    """`as_of`: OFFSET, PARTITION:OFFSET or a time; None is now. Reads the key's partition as far as that.
+
+    `tell` hears how many offsets were looked at, and of how many; what it raises ends the search.
+    """
     if _is_avro(page(log, topic, back=True, limit=1).records):
-        return _of_avro(log, topic, key, as_of, everywhere=everywhere)
+        return _of_avro(log, topic, key, as_of, everywhere=everywhere, tell=tell)
     with cluster(log) as connected:
         from headwater.views.folding import state
 
         return state.state_of(
-            connected, topic, key, state.parse_as_of(as_of), everywhere=everywhere
+            connected, topic, key, state.parse_as_of(as_of), everywhere=everywhere, tell=tell
         )
 
 
@@ -53,7 +59,7 @@ def _is_avro(records: list[Record]) -> bool:
 
 
 def _of_avro(
-    log: Log, topic: str, key: str | bytes, as_of: str | None, *, everywhere: bool
+    log: Log, topic: str, key: str | bytes, as_of: str | None, *, everywhere: bool, tell: Tell
 ) -> State:
     from headwater.record import records as plain
     from headwater.views.folding import state
@@ -69,6 +75,7 @@ def _of_avro(
         limit=_CHANGES_MAX,
         everywhere=everywhere,
         bounds=_ALL,
+        progress=tell,
     )
     shown = key if isinstance(key, str) else f"0x{key.hex()}"
     if not found.page.records:
