@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 HOW = ("left", "inner")
-GROUPS = 512
+GROUPS = 64
 FORGET = "7 days"
 KEEP = "1 hour"
 SNAPSHOT = "r"  # Debezium's word
