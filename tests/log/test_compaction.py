@@ -101,6 +101,21 @@ def test_the_end_of_a_segment_is_kept_when_its_last_record_goes() -> None:
     ]
 
 
+def test_a_reader_is_never_given_nothing_but_batches_without_records() -> None:
+    """librdkafka takes such an answer for a batch that is too large, and never gets beyond it."""
+    log = sealed([(b"a", b"1")], [(b"b", b"1")])
+    log.append([(b"a", b"2")])
+    log.seal()
+    log.append([(b"a", b"3"), (b"seal", b"x")])
+    log.seal()
+    log.log.config = replace(BIG, segment_bytes=1)  # every segment for itself
+    log.compact()
+    assert 0 in [batch.record_count for batch, _ in log.batches()]
+    for offset in range(log.log.next_offset):
+        found = bytes(log.log.read(offset, 1) or b"")
+        assert sum(batch.record_count for _, batch in batches.scan(found)), offset
+
+
 def test_what_was_compacted_before_is_compacted_again() -> None:
     log = sealed([(b"a", b"1"), (b"b", b"1")], [(b"c", b"1")])
     log.compact()

@@ -247,15 +247,20 @@ class PartitionLog:
             return b""
         number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
         gaps = self.config.compact or self.cleaned_offset > 0
+        nothing = b""
         for segment in segments[max(number, 0) :]:
             if segment.base_offset >= limit:
                 break
             end = self._readable_end(segment, limit)
             wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
             data, is_here = reading.read_segment(segment, wanted)
-            if is_here:
-                return data
-        return b""
+            if is_here and data and gaps and reading.is_without_records(data):
+                # Clients take an answer without any record for one that was cut too short to hold
+                # the first, and ask for the same with more room.
+                nothing += data
+            elif is_here:
+                return nothing + bytes(data) if nothing and data is not None else data
+        return nothing
 
     def _readable_end(self, segment: Segment, limit: int) -> int:
         """The file position at which a reader must stop."""

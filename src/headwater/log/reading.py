@@ -185,6 +185,17 @@ def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -
     return data[:good]
 
 
+def is_without_records(data: Buffer) -> bool:
+    """Whether compaction has left nothing of these batches but that they were there."""
+    position = 0
+    while position + HEADER_BYTES <= len(data):
+        header = batches.read_header(data, position)
+        if header.record_count:
+            return False
+        position += header.size
+    return position == len(data)
+
+
 def find_time(
     segments: list[tuple[Segment, int]], timestamp: int, start_offset: int
 ) -> Found | None:
