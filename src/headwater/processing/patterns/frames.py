@@ -89,15 +89,19 @@ def prepared(df: DataFrame, plan: Plan, words: Words, buckets: int) -> DataFrame
         raise PatternError(f"a match looks at no more than {NULLS_MAX} columns")
     nulls = [F.expr(sql).isNull() for sql in plan.columns] + [column.isNull() for column in orders]
     # A row without a time is nowhere in the sequence.
-    return df.where(F.col(f"`{words.time}`").isNotNull()).select(
-        F.col(f"`{words.time}`").alias("at"),
-        _key(df, words.key).alias("k"),
-        F.unix_micros(F.col(f"`{words.time}`")).alias("t"),
-        _bits(_conditions(df, plan, words)).alias("m"),
-        _bits(nulls).alias("n"),
-        *(column.alias(f"v{n}") for n, column in enumerate(values)),
-        *(column.alias(f"o{n}") for n, column in enumerate(ordered)),
-    ).withColumn("b", F.pmod(F.xxhash64("k"), F.lit(buckets)).cast("int"))
+    return (
+        df.where(F.col(f"`{words.time}`").isNotNull())
+        .select(
+            F.col(f"`{words.time}`").alias("at"),
+            _key(df, words.key).alias("k"),
+            F.unix_micros(F.col(f"`{words.time}`")).alias("t"),
+            _bits(_conditions(df, plan, words)).alias("m"),
+            _bits(nulls).alias("n"),
+            *(column.alias(f"v{n}") for n, column in enumerate(values)),
+            *(column.alias(f"o{n}") for n, column in enumerate(ordered)),
+        )
+        .withColumn("b", F.pmod(F.xxhash64("k"), F.lit(buckets)).cast("int"))
+    )
 
 
 def measured(df: DataFrame, plan: Plan) -> dict[str, DataType]:
