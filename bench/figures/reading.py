@@ -33,8 +33,8 @@ METRICS = {
     "resident_mb": ("memory", "megabytes of memory", False),
     "state_mb": ("state", "megabytes of state", False),
 }
-SIZES = {"rows"}
-"""What was given, and is no result."""
+SIZES = {"rows", "matches"}
+"""What was given or found, and tells nothing of speed."""
 _MACHINE = {
     "date": "measured",
     "cores": "cores",

@@ -21,9 +21,7 @@ PATIENCE_S = 30.0
 LOCK = ".lock"
 
 
-def hold(
-    spark: SparkSession, folder: Path, sleep: Callable[[float], None] = time.sleep
-) -> Any:
+def hold(spark: SparkSession, folder: Path, sleep: Callable[[float], None] = time.sleep) -> Any:
     """Take the lock; keep what is returned. Waits for a driver that is about to end."""
     deadline = time.monotonic() + PATIENCE_S
     while (held := try_hold(spark, folder)) is None:
