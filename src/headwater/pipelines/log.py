@@ -44,6 +44,8 @@ class Log:
         self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "log_level": 0,
+            # Else groups are asked in vain after a restart of the broker: docs/transactions.md.
+            "metadata.recovery.strategy": "none",
             **(client or {}),
         }
         self._admin = AdminClient(self._settings)
