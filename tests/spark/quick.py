@@ -11,3 +11,17 @@ from headwater.testing.kafka_jars import QUICK_JVM
 QUICK_JAVA = " ".join(QUICK_JVM)
 QUICK_ENVIRONMENT = {"JDK_JAVA_OPTIONS": QUICK_JAVA}
 """The same for every Java of a process and of its children. They say so, each in one line."""
+
+
+def end_java() -> None:
+    """End the Java of this process, if there is one: the next session starts its own."""
+    from pyspark import SparkContext
+
+    assert SparkContext._active_spark_context is None, "a folder's session outlives its tests"
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # it ends when whoever started it does
+    gateway.proc.wait(60)
+    SparkContext._gateway = SparkContext._jvm = None

@@ -23,7 +23,7 @@ def bootstrap() -> Iterator[str]:
         yield broker.bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from headwater.pipelines.session import session
 

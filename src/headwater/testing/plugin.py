@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,17 +41,9 @@ SPARK = {
 }
 
 
-@pytest.fixture(scope="session")
-def headwater_spark_settings() -> Mapping[str, str]:
-    """Settings of the session, on top of those for tests."""
-    return {}
-
-
-@pytest.fixture(scope="session")
-def headwater_spark(
-    tmp_path_factory: pytest.TempPathFactory, headwater_spark_settings: Mapping[str, str]
-) -> Iterator[SparkSession]:
-    """One session for all tests of a run; one that is there already is used as it is."""
+@contextmanager
+def spark_for_tests(folder: Path, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session that is quick to start; one that is there already is used as it is."""
     from headwater.pipelines.session import require_pyspark, session
     from headwater.testing.kafka_jars import QUICK_JVM
 
@@ -61,13 +54,30 @@ def headwater_spark(
     if there is not None:
         yield there
         return
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("JDK_JAVA_OPTIONS", " ".join(QUICK_JVM))
-        settings = {**SPARK, **headwater_spark_settings}
-        made = session("local[2]", name="headwater test", settings=settings, log_file=log)
+        log = folder / "spark.log"
+        made = session(
+            "local[2]", name="headwater test", settings={**SPARK, **settings}, log_file=log
+        )
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def headwater_spark_settings() -> Mapping[str, str]:
+    """Settings of the session, on top of those for tests."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def headwater_spark(
+    tmp_path_factory: pytest.TempPathFactory, headwater_spark_settings: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    """One session for all tests of a run."""
+    folder = tmp_path_factory.mktemp("spark")
+    with spark_for_tests(folder, headwater_spark_settings) as session:
+        yield session
 
 
 @pytest.fixture

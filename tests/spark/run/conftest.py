@@ -14,7 +14,7 @@ from headwater.pipelines.connector import Connector, connector_for
 from headwater.pipelines.declared import DECLARED, REAL_TIME
 from headwater.pipelines.loading import Source
 from headwater.pipelines.session import session
-from tests.spark.quick import QUICK_ENVIRONMENT
+from tests.spark.quick import QUICK_ENVIRONMENT, end_java
 from tests.spark.run.desk import Desk
 
 
@@ -29,8 +29,9 @@ def connector() -> Connector:
     return connector_for([Source(Path(), Path(), REAL_TIME)], None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory, connector: Connector) -> Iterator[SparkSession]:
+    end_java()  # jars are for a Java to come
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as environment:
         for name, value in QUICK_ENVIRONMENT.items():

@@ -22,7 +22,7 @@ def connections() -> Iterator[None]:
         each.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found = session()

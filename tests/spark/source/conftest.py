@@ -21,7 +21,7 @@ def connections() -> Iterator[None]:
         each.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """Nothing is registered here: Spark finds the source by itself."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
