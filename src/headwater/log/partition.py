@@ -245,22 +245,37 @@ class PartitionLog:
             raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset}–{durable}")
         if offset >= limit:
             return b""
-        number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
         gaps = self.config.compact or self.cleaned_offset > 0
-        nothing = b""
+        data = self._read(segments, offset, limit, size_max, at_least_one, cached_only, gaps)
+        before = b""
+        while gaps and data and (end := reading.end_without_records(data)) is not None:
+            # Clients take an answer without any record for one that was cut too short to hold the
+            # first, and ask for the same with more room: let the next batches follow.
+            before += data
+            data = self._read(segments, end, limit, size_max, at_least_one, cached_only, gaps)
+        return before + bytes(data) if before and data is not None else data
+
+    def _read(
+        self,
+        segments: list[Segment],
+        offset: int,
+        limit: int,
+        size_max: int,
+        at_least_one: bool,
+        cached_only: bool,
+        gaps: bool,
+    ) -> Buffer | None:
+        """Batches of the one segment that has the first of them."""
+        number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
         for segment in segments[max(number, 0) :]:
             if segment.base_offset >= limit:
                 break
             end = self._readable_end(segment, limit)
             wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
             data, is_here = reading.read_segment(segment, wanted)
-            if is_here and data and gaps and reading.is_without_records(data):
-                # Clients take an answer without any record for one that was cut too short to hold
-                # the first, and ask for the same with more room.
-                nothing += data
-            elif is_here:
-                return nothing + bytes(data) if nothing and data is not None else data
-        return nothing
+            if is_here:
+                return data
+        return b""
 
     def _readable_end(self, segment: Segment, limit: int) -> int:
         """The file position at which a reader must stop."""

@@ -185,15 +185,15 @@ def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -
     return data[:good]
 
 
-def is_without_records(data: Buffer) -> bool:
-    """Whether compaction has left nothing of these batches but that they were there."""
-    position = 0
+def end_without_records(data: Buffer) -> int | None:
+    """The offset behind these batches, if compaction has left nothing of them; None if there is a record."""
+    position, end = 0, None
     while position + HEADER_BYTES <= len(data):
         header = batches.read_header(data, position)
         if header.record_count:
-            return False
-        position += header.size
-    return position == len(data)
+            return None
+        position, end = position + header.size, header.next_offset
+    return end if position == len(data) else None
 
 
 def find_time(
