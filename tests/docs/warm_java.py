@@ -16,6 +16,7 @@ from typing import Any
 
 from headwater.pipelines.java import java_home
 from headwater.pipelines.session import ARROW
+from headwater.pipelines.spark_home import compiled_pyspark
 from tests.spark.quick import QUICK_ENVIRONMENT
 
 
@@ -56,7 +57,8 @@ def _launch(where: dict[str, Any]) -> Any:
     os.environ.update(QUICK_ENVIRONMENT | ARROW)
     os.environ.update(PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(java_home()))
     try:
-        return launch_gateway(popen_kwargs=where)
+        with compiled_pyspark():
+            return launch_gateway(popen_kwargs=where)
     finally:
         os.environ.clear()
         os.environ.update(before)

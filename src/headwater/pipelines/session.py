@@ -15,13 +15,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines.errors import PipelineError, brief
 from headwater.pipelines.java import java_home
+from headwater.pipelines.spark_home import compiled_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +83,8 @@ def session(
     for setting, value in everything.items():
         builder = builder.config(setting, value)
     try:
-        with _launching_java(log_file):
+        local = (master or DEFAULT_MASTER).startswith("local")
+        with _launching_java(log_file), compiled_pyspark() if local else nullcontext():
             made: SparkSession = (
                 builder.appName(name).master(master or DEFAULT_MASTER).getOrCreate()
             )

@@ -8,20 +8,22 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from headwater.pipelines.spark_home import compiled_pyspark
 from headwater.spark.datasource import HeadwaterDataSource
 from tests.spark.quick import QUICK_JAVA
 
 
 def session(master: str = "local[2]") -> SparkSession:
-    found = (
+    builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    with compiled_pyspark():
+        found = builder.getOrCreate()
     found.dataSource.register(HeadwaterDataSource)
     return found
 

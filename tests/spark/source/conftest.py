@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.pipelines.spark_home import compiled_pyspark
 from headwater.spark import connect
-from tests.spark.quick import QUICK_JAVA
+from tests.spark.quick import QUICK_JAVA, end_java
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,16 +25,18 @@ def connections() -> Iterator[None]:
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """Nothing is registered here: Spark finds the source by itself."""
+    end_java()  # which remembers the settings of its first session
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    found = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", QUICK_JAVA)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    with compiled_pyspark():
+        found = builder.getOrCreate()
     yield found
     found.stop()
 
