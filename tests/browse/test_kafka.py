@@ -20,6 +20,7 @@ from headwater.browse.state import state_of
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.browse.conftest import make_topic, put
 from tests.compat.missing import skip_or_fail
+from tests.compat.waiting import until
 
 T0 = 1_700_000_000_000
 
@@ -47,6 +48,8 @@ def test_every_question_is_answered_by_apache_kafka_as_well(kafka: Log):
     ]
     put(kafka, source, rows)
     assert replay(kafka, plan(kafka, source, target)).records == 60
+    # Kafka writes the markers of a transaction after its answer.
+    until(lambda: len(page(kafka, target, limit=100).records) == 60, "the replay to be seen")
     for name in (source, target):  # the one with markers of a transaction at its end as well
         newest = page(kafka, name, back=True, limit=10)
         assert [r.timestamp_ms - T0 for r in newest.records] == list(range(59, 49, -1))
