@@ -7,45 +7,26 @@ acknowledged, which is what Debezium Server and Kafka Connect do.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
-import tempfile
 from pathlib import Path
 
-from headwater.testing.kafka_jars import MissingServer, find_program
+from bench.java_program import built
+from headwater.testing.kafka_jars import find_program
 
 VERSION = "3.5.0.Final"
 ENGINE = Path(__file__).with_name("Engine.java")
-_MODULES = (
-    "debezium-api",
-    "debezium-embedded",
-    "debezium-connector-postgres",
-    "debezium-connector-mariadb",
+_JARS = (
+    ("io.debezium", "debezium-api", VERSION),
+    ("io.debezium", "debezium-embedded", VERSION),
+    ("io.debezium", "debezium-connector-postgres", VERSION),
+    ("io.debezium", "debezium-connector-mariadb", VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>headwater</groupId><artifactId>debezium-jars</artifactId><version>1</version>
-<dependencies>
-{dependencies}
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-</dependencies>
-</project>
-"""
 
 
 def jars() -> Path:
     """The folder with Debezium's jars and the compiled engine, made once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-    folder = cache / f"debezium-{VERSION}"
-    maven = find_program("mvn", "maven")
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"debezium-{VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            _resolve(maven, cache, folder)
-        _compile(folder)
-    return folder
+    return built(f"debezium-{VERSION}", _JARS, ENGINE)
 
 
 def start(properties: dict[str, str], bootstrap: str, log: Path) -> subprocess.Popen[bytes]:
@@ -121,32 +102,3 @@ def mariadb_properties(
         "value.converter.schemas.enable": "false",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
-
-
-def _resolve(maven: str, cache: Path, folder: Path) -> None:
-    dependencies = "\n".join(
-        f"<dependency><groupId>io.debezium</groupId><artifactId>{module}</artifactId>"
-        f"<version>{VERSION}</version></dependency>"
-        for module in _MODULES
-    )
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        pom, staging = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM.format(dependencies=dependencies))
-        goal = "dependency:copy-dependencies"
-        command = [maven, "-B", "-q", "-f", str(pom), goal, f"-DoutputDirectory={staging}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip()[-800:]
-            raise MissingServer(f"Maven could not resolve Debezium {VERSION}: {said}")
-        staging.rename(folder)
-
-
-def _compile(folder: Path) -> None:
-    compiled = folder / "Engine.class"
-    if compiled.exists() and compiled.stat().st_mtime > ENGINE.stat().st_mtime:
-        return
-    compiler = find_program("javac", "openjdk-17-jdk-headless")
-    command = [compiler, "-cp", f"{folder}/*", "-d", str(folder), str(ENGINE)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise MissingServer(f"javac could not compile {ENGINE.name}: {done.stderr[-800:]}")

@@ -7,15 +7,11 @@ with PySpark 4.2 and 4.3.
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headwater.pipelines import maven
 from headwater.pipelines.declared import REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime
 from headwater.pipelines.loading import Source
@@ -27,19 +23,7 @@ _JARS = (
     ("org.apache.kafka", "kafka-clients", "3.9.1"),
     ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>headwater</groupId><artifactId>spark-kafka-connector</artifactId><version>1</version>
-<dependencies>
-{dependencies}
-</dependencies>
-</project>
-"""
 _NEEDED = "it needs the jars of Spark's Kafka connector"
-# Only the jars themselves: what else they depend on is in Spark already.
-_ALONE = (
-    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-)
 
 
 @dataclass(frozen=True)
@@ -68,38 +52,9 @@ def connector_for(sources: Iterable[Source], remote: str | None) -> Connector:
 
 
 def _resolved() -> Connector:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-    folder = cache / f"spark-kafka-{VERSION}"
-    if not folder.is_dir():
-        maven = shutil.which("mvn")
-        if maven is None:
-            return Connector(reason=f"{_NEEDED}, and Maven, which would fetch them, is missing")
-        cache.mkdir(parents=True, exist_ok=True)
-        with (cache / f"{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits for the first
-            if not folder.is_dir() and (failure := _fetch(maven, cache, folder)):
-                return Connector(reason=f"{_NEEDED}, and Maven could not fetch them: {failure}")
+    try:
+        # Only the jars themselves: what else they depend on is in Spark already.
+        folder = maven.fetched(f"spark-kafka-{VERSION}", _JARS, alone=True)
+    except maven.NotFetched as error:
+        return Connector(reason=f"{_NEEDED}, and {error.args[0]}")
     return Connector(jars=tuple(sorted(folder.glob("*.jar"))))
-
-
-def _fetch(maven: str, cache: Path, folder: Path) -> str | None:
-    """Let Maven copy the jars; what it says if it cannot."""
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        pom, staging = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM.format(dependencies="\n".join(_dependency(*jar) for jar in _JARS)))
-        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
-        done = subprocess.run(
-            [*command, f"-DoutputDirectory={staging}"], capture_output=True, text=True
-        )
-        if done.returncode != 0:
-            lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            return lines[0].removeprefix("[ERROR] ")[:300] if lines else "it gave no reason"
-        staging.rename(folder)  # whole or not at all
-    return None
-
-
-def _dependency(group: str, artifact: str, version: str) -> str:
-    return (
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version>{_ALONE}</dependency>"
-    )

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.maven import cache
 
 OLDEST = 17
 _VERSION = re.compile(r'version "(\d+)')
@@ -92,8 +93,7 @@ def _bundled() -> Path | None:
 
 def _launcher_for(java: Path) -> Path:
     """A folder whose `bin/java` runs `java`; made once, and again where it has changed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "headwater" / "java"
+    home = cache() / "java"
     script, text = home / "bin" / "java", _LAUNCHER.format(java=java)
     if not script.exists() or script.read_text() != text:
         script.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from headwater.pipelines.maven import cache
+
 ARCHIVE = Path("python") / "lib" / "pyspark.zip"
 
 
@@ -45,8 +47,7 @@ def _home() -> Path | None:
         if not (package / ARCHIVE).is_file():
             return None
         named = hashlib.sha256(str(package).encode()).hexdigest()[:12]
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-        home = cache / f"spark-{version('pyspark')}-{named}"
+        home = cache() / f"spark-{version('pyspark')}-{named}"
         if not home.is_dir():
             _make(package, home)
     except (OSError, PackageNotFoundError):

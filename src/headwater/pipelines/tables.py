@@ -41,7 +41,7 @@ def changes(
     options: Mapping[str, str],
 ) -> DataFrame:
     """One row per change of the table that `topic` tells of; or, where asked for, its rows."""
-    row = _row_type(context, topic, schema, key)
+    row = row_type(schema, f"table {topic!r}", key)
     if (plain := _PLAIN.get()) is not None:
         return plain(Mention(topic, row, key, starting, dict(options)))
     records = events(context, topic, schema=None, starting=starting, options=options)
@@ -139,7 +139,8 @@ def _key_row(row: StructType, key: tuple[str, ...]) -> Column:
     return F.when(text.startswith("{"), parsed).otherwise(plain)
 
 
-def _row_type(context: Context, topic: str, schema: str, key: tuple[str, ...]) -> StructType:
+def row_type(schema: str, named: str, key: tuple[str, ...] = ()) -> StructType:
+    """The type of rows that a schema such as `"id STRING, total DOUBLE"` says; it has the key's columns."""
     from pyspark.sql.types import StructType
 
     try:
@@ -148,13 +149,13 @@ def _row_type(context: Context, topic: str, schema: str, key: tuple[str, ...]) -
         row = None
     if not isinstance(row, StructType):
         raise PipelineError(
-            f"the schema of table {topic!r} cannot be read: {schema!r}",
+            f"the schema of {named} cannot be read: {schema!r}",
             hint="write it as in 'order_id STRING, total DOUBLE'",
         )
     missing = [name for name in key if name not in row.names]
     if missing:
         raise PipelineError(
-            f"the key of table {topic!r} names {', '.join(missing)}, which its schema lacks",
+            f"the key of {named} names {', '.join(missing)}, which its schema lacks",
             hint=f"its columns are {', '.join(row.names)}",
         )
     return row

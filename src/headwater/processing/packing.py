@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headwater.pipelines.errors import PipelineError
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
@@ -57,19 +55,3 @@ def key_text(names: Sequence[str]) -> Column:
     # By position: the two sides of a join may have other names for the same thing.
     array = F.to_json(F.array(*(each.cast("string") for each in columns)))
     return F.when(~missing, array)
-
-
-def row_type(schema: str, topic: str) -> StructType:
-    """The type of rows that a schema such as `"id STRING, total DOUBLE"` says."""
-    from pyspark.sql.types import StructType
-
-    try:
-        row = StructType.fromDDL(schema)
-    except Exception:
-        row = None
-    if not isinstance(row, StructType):
-        raise PipelineError(
-            f"the schema of {topic!r} cannot be read: {schema!r}",
-            hint="write it as in 'order_id STRING, total DOUBLE'",
-        )
-    return row

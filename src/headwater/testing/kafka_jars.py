@@ -6,30 +6,19 @@ own settings say from where) into `$XDG_CACHE_HOME/headwater` or `~/.cache/headw
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
+from headwater.pipelines import maven
 
 KAFKA_VERSION = "4.3.1"
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 """For tests: a JVM that lives for seconds spends more on compiling well than it ever gets back."""
 
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>headwater</groupId><artifactId>apache-kafka-jars</artifactId><version>1</version>
-<dependencies>
-{dependencies}
-</dependencies>
-</project>
-"""
 _JARS = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
@@ -62,49 +51,20 @@ def java_tool(
 
 
 def kafka_jars() -> Path:
-    """The folder with Kafka's jars, resolved with Maven the first time.
-
-    The folder appears by a rename, so it must be complete where it exists; a lock file makes a
-    second process wait for the first instead of resolving the same jars beside it.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-    jars = cache / f"kafka-{KAFKA_VERSION}"
-    if jars.is_dir():
-        return jars
-    maven = find_program("mvn", "maven")
+    """The folder with Kafka's jars, resolved with Maven the first time."""
+    name = f"kafka-{KAFKA_VERSION}"
+    if (maven.cache() / name).is_dir():
+        return maven.fetched(name, _JARS)
+    find_program("mvn", "maven")
     find_program("java", "openjdk-17-jre-headless")
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"kafka-{KAFKA_VERSION}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not jars.is_dir():
-            _resolve_jars(maven, cache, jars)
-    return jars
+    try:
+        return maven.fetched(name, _JARS, beginning=_told)
+    except maven.NotFetched as error:
+        raise MissingServer(f"the jars of Apache Kafka {KAFKA_VERSION}: {error.args[0]}") from error
 
 
-def _resolve_jars(maven: str, cache: Path, jars: Path) -> None:
-    started = time.monotonic()
+def _told() -> None:
     print(f"Apache Kafka {KAFKA_VERSION}: Maven fetches 54 MB, once …", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        pom, staging = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM.format(dependencies="\n".join(_dependency(*jar) for jar in _JARS)))
-        goal = "dependency:copy-dependencies"
-        command = [maven, "-B", "-q", "-f", str(pom), goal, f"-DoutputDirectory={staging}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise MissingServer(
-                f"Maven could not resolve Apache Kafka {KAFKA_VERSION}: "
-                f"{(done.stdout + done.stderr).strip()[-800:]}\nTry it again with: {' '.join(command)}"
-            )
-        staging.rename(jars)
-    seconds = time.monotonic() - started
-    print(f"Apache Kafka {KAFKA_VERSION}: {jars} ({seconds:.0f} s)", file=sys.stderr, flush=True)
-
-
-def _dependency(group: str, artifact: str, version: str) -> str:
-    return (
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
-    )
 
 
 def find_program(name: str, debian_package: str) -> str:

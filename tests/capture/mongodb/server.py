@@ -4,20 +4,15 @@ its update events are not those of a real server, so no test here relies on them
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
+from headwater.pipelines.maven import fetched
 from headwater.testing.kafka_jars import QUICK_JVM, find_program
 
 VERSION = "1.47.0"
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion>
-<groupId>headwater</groupId><artifactId>mongo-stand-in</artifactId><version>1</version>
-<dependencies><dependency><groupId>de.bwaldvogel</groupId>
-<artifactId>mongo-java-server</artifactId><version>{VERSION}</version></dependency></dependencies>
-</project>
-"""
+NAME = f"mongo-java-server-{VERSION}"
+_JARS = [("de.bwaldvogel", "mongo-java-server", VERSION)]
 _MAIN = """
 import de.bwaldvogel.mongo.MongoServer;
 import de.bwaldvogel.mongo.ServerVersion;
@@ -40,7 +35,7 @@ class StandIn:
     """A server that ends when it is told to, or with this process."""
 
     def __init__(self, folder: Path) -> None:
-        java, jars = find_program("java", "openjdk-17-jdk-headless"), _jars()
+        java, jars = find_program("java", "openjdk-17-jdk-headless"), fetched(NAME, _JARS)
         source = folder / "Server.java"
         source.write_text(_MAIN)
         self._process = subprocess.Popen(
@@ -56,18 +51,3 @@ class StandIn:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
-
-
-def _jars() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater"
-    jars = cache / f"mongo-java-server-{VERSION}"
-    if not jars.is_dir():
-        scratch = cache / f"mongo-java-server-{os.getpid()}"
-        scratch.mkdir(parents=True)
-        (scratch / "pom.xml").write_text(_POM)
-        maven = [find_program("mvn", "maven"), "-B", "-q", "-f", str(scratch / "pom.xml")]
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]
-        subprocess.run([*maven, *goal], check=True, stdout=subprocess.DEVNULL)
-        if not jars.is_dir():
-            (scratch / "jars").rename(jars)
-    return jars

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines.context import current
 from headwater.pipelines.sources import OF_THE_RECORD, events
+from headwater.pipelines.tables import row_type
 from headwater.processing import letters
 from headwater.processing.asking.headers import CORRELATION_ID, REPLY_TOPIC
 from headwater.processing.letters import COLUMNS, Place, place_of
-from headwater.processing.packing import row_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def requests(
     context.streams.append(topic)
     chosen = {"includeHeaders": "true", **(options or {})}
     records = events(context, topic, schema=None, starting=starting, options=chosen)
-    row = row_type(schema, topic)
+    row = row_type(schema, repr(topic))
     made = StructType(
         [
             StructField("value", row),

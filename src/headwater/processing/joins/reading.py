@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from headwater.pipelines.context import current
 from headwater.pipelines.sources import events
-from headwater.pipelines.tables import MARKS, decoded
+from headwater.pipelines.tables import MARKS, decoded, row_type
 from headwater.processing.joins.errors import BadJoin
-from headwater.processing.packing import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +49,9 @@ def changes(
     context = current()
     context.streams.append(topic)
     keys = (key,) if isinstance(key, str) else tuple(key)
-    row = _row_type(topic, schema, keys)
+    if not keys:
+        raise BadJoin(f"the key of table {topic!r} names nothing")
+    row = row_type(schema, f"table {topic!r}", keys)
     # Whole: a limit on the records of a batch would let the events run ahead of the table.
     whole = {"maxOffsetsPerTrigger": str(2**62), **(options or {})}
     records = events(context, topic, schema=None, starting=starting, options=whole)
@@ -86,14 +87,3 @@ def _same_key(key: tuple[str, ...]) -> Column:
     for name in key:
         same = same & F.col("_before")[name].eqNullSafe(F.col(f"`{name}`"))
     return same
-
-
-def _row_type(topic: str, schema: str, key: tuple[str, ...]) -> StructType:
-    row = row_type(schema, topic)
-    missing = [name for name in key if name not in row.names]
-    if missing or not key:
-        raise BadJoin(
-            f"the key of table {topic!r} names {', '.join(missing) or 'nothing'}, which its schema lacks",
-            hint=f"its columns are {', '.join(row.names)}",
-        )
-    return row
