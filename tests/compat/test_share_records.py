@@ -107,19 +107,14 @@ def test_released_records_go_to_another_member(make: Make, topic: str) -> None:
     assert two.settle(3, 4, ACCEPT) is ErrorCode.none
 
 
-@pytest.mark.known_difference(
-    target="kafka", reason="Apache Kafka looks again only when the wait is over"
-)
-def test_a_fetch_that_waits_is_woken_by_a_release(make: Make, topic: str) -> None:
+def test_a_fetch_that_waits_gets_what_is_released(make: Make, topic: str) -> None:
     one, two = make(), make()
     fill(one, topic, 5)
     one.take()
     two.fetch(wait=50)
-    began = time.monotonic()
-    two.send_fetch(wait=6000)
+    two.send_fetch(wait=2000)
     assert one.settle(0, 1, RELEASE) is ErrorCode.none
     assert acquired(two.receive()) == [(0, 1, 2)]
-    assert time.monotonic() - began < 5.9
 
 
 def test_a_fetch_that_waits_is_woken_by_a_record(make: Make, topic: str) -> None:
