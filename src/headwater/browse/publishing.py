@@ -55,7 +55,7 @@ def publish(log: Log, topic: str, draft: Draft) -> Stored:
     producer = log.producer
     what = f"publishing to {topic}"
     with told(what, log.bootstrap):
-        producer.produce(topic, on_delivery=on_delivery, **_words(draft))
+        producer.produce(topic, on_delivery=on_delivery, **words_of(draft))
     deadline = time.monotonic() + TIMEOUT_S + 1
     while not done.is_set() and time.monotonic() < deadline:
         producer.poll(_FULL_S)
@@ -109,7 +109,7 @@ class Sender:
         heard = partial(self._heard, tag)
         while True:
             try:
-                self._producer.produce(self._topic, on_delivery=heard, **_words(draft))
+                self._producer.produce(self._topic, on_delivery=heard, **words_of(draft))
                 self._producer.poll(0)
                 return
             except BufferError:
@@ -138,7 +138,7 @@ def _no_partition(topic: str, partition: int, numbers: list[int]) -> NotThere:
     return NotThere(f"{topic} has no partition {partition}", hint=f"it has 0 to {numbers[-1]}")
 
 
-def _words(draft: Draft) -> dict[str, Any]:
+def words_of(draft: Draft) -> dict[str, Any]:
     """For confluent-kafka, which takes no None for what is left out."""
     words: dict[str, Any] = {"key": draft.key, "value": draft.value}
     if draft.headers:

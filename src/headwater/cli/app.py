@@ -24,6 +24,7 @@ COMMANDS = (
     "capture",
     "captures",
     "run",
+    "edges",
     "console",
     "views",
     "wait",

@@ -41,6 +41,10 @@ def up(
     from headwater.project.supervisor import Supervisor
 
     project = load(file)
+    if project.edges is not None:
+        from headwater.edges.config import of_project
+
+        of_project(project)  # a file with a mistake starts nothing
     parts = parts_of(project)
     if not parts:
         print(f"{file} names nothing to run: no log, no capture, no pipelines", file=sys.stderr)

@@ -1,46 +1,14 @@
-"""Where the console listens, and which names for that place a browser may use; pure.
-
-Called by `serving` and `guard`. On the loopback only names of the loopback are answered: a page elsewhere
-could otherwise give its own name our address (DNS rebinding) and read us with the visitor's browser.
-"""
+"""The console's own addresses: where it listens by default, and links within it; pure."""
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
+
+from headwater.project.listening import host_of, is_loopback, same_origin, split, url_of
+
+__all__ = ["DEFAULT", "host_of", "is_loopback", "link", "same_origin", "split", "url_of"]
 
 DEFAULT = "127.0.0.1:8765"
-
-
-def split(address: str) -> tuple[str, int]:
-    """HOST:PORT as the two; the host without brackets. Raises ValueError."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r} is not HOST:PORT, for example {DEFAULT}")
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def url_of(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
-
-
-def host_of(header: str) -> str:
-    """The name in a Host header, without the port."""
-    return (urlsplit(f"//{header}").hostname or "") if header else ""
-
-
-def same_origin(origin: str, host_header: str) -> bool:
-    """Whether an Origin header means the place that the Host header names."""
-    return bool(host_header) and urlsplit(origin).netloc.lower() == host_header.lower()
 
 
 def link(path: str, **query: object) -> str:

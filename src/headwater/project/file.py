@@ -11,7 +11,7 @@ its line and what mends it; a file with a mistake starts nothing.
     [pipelines]                     [console]
     paths = ["pipelines"]           listen = "127.0.0.1:8765"
                                     read_only = false
-                                    token = "${HEADWATER_CONSOLE_TOKEN}"
+    [edges…]   see `edges.config`   token = "${HEADWATER_CONSOLE_TOKEN}"
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Project:
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
     """`listen`, `read_only`, `token`, as far as they are given; None: no console is wanted."""
+    edges: Mapping[str, Any] | None = None
+    """As written: `headwater.edges.config` reads and checks it. None: no edges are wanted."""
 
     @property
     def folder(self) -> Path:
@@ -143,12 +145,12 @@ class _Reader:
     def __init__(self, path: Path, text: str) -> None:
         self.mistakes: list[str] = []
         self._path = path
-        self._lines = text.splitlines()
+        self._lines = Lines(text)
 
     def read(self, document: Mapping[str, Any]) -> Project:
         for name in document:
-            if name not in (*_SECTIONS, *_NAMED):
-                known = (*_SECTIONS, *_NAMED)
+            known = (*_SECTIONS, *_NAMED, "edges")
+            if name not in known:
                 self._say(name, None, f"there is no section [{name}]{_nearest(name, known)}")
         found = {name: self._section(name, document.get(name, {})) for name in _SECTIONS}
         log, spark = found["log"], found["spark"]
@@ -158,6 +160,10 @@ class _Reader:
                 "bootstrap",
                 "`data` is for a log of this project, `bootstrap` for another: give one",
             )
+        edges = document.get("edges")
+        if edges is not None and not isinstance(edges, dict):
+            self._say("edges", None, "[edges] is a section with lines of its own, not a value")
+            edges = None
         captures = self._named("capture", document.get("capture", {}), "from", self._capture)
         views = self._named("views", document.get("views", {}), "to", self._view)
         return Project(
@@ -174,6 +180,7 @@ class _Reader:
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,
+            edges=edges,
         )
 
     def _default_pipelines(self) -> list[str]:
@@ -227,10 +234,16 @@ class _Reader:
             self._say(f"views.{name}", "to", f"to = {section['to']!r} {complaint}")
 
     def _say(self, section: str, key: str | None, sentence: str) -> None:
-        self.mistakes.append(f"{self._path}:{self._line(section, key)}: {sentence}")
+        self.mistakes.append(f"{self._path}:{self._lines.number(section, key)}: {sentence}")
 
-    def _line(self, section: str, key: str | None) -> int:
-        """Where it stands: TOML's reader does not tell, so look for it."""
+
+class Lines:
+    """Where in a file a section or a setting stands: TOML's reader does not tell."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+
+    def number(self, section: str, key: str | None) -> int:
         inside = 1
         for number, found in self._headers():
             if found == section or (key is not None and found == f"{section}.{key}"):

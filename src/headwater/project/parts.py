@@ -13,8 +13,9 @@ from typing import Any
 
 from headwater.project.file import Project
 
-BROKER, PIPELINES, CONSOLE = "broker", "pipelines", "console"
+BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
 CONSOLE_LISTEN = "127.0.0.1:8765"
+EDGES_LISTEN = "127.0.0.1:8086"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ def parts_of(project: Project) -> list[Part]:
     parts += [_capture(project, name) for name in project.captures]
     if project.pipelines:
         parts.append(_pipelines(project))
+    if project.edges is not None:
+        parts.append(_edges(project, project.edges))
     if project.console is not None:
         parts.append(_console(project, project.console))
     return parts
@@ -83,3 +86,8 @@ def _console(project: Project, console: Mapping[str, Any]) -> Part:
     # Its settings, the token among them, it reads from the file itself: words are seen by everybody.
     words = ("console", "--project", project.path.name)
     return Part(CONSOLE, words, stops=0, page_at=console.get("listen", CONSOLE_LISTEN))
+
+
+def _edges(project: Project, edges: Mapping[str, Any]) -> Part:
+    words = ("edges", "--project", project.path.name)
+    return Part(EDGES, words, stops=1, page_at=edges.get("listen", EDGES_LISTEN))

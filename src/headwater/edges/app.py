@@ -1,0 +1,128 @@
+"""The HTTP interface: one router per file of this package, behind one guard.
+
+GET  /healthz /status /metrics /openapi.json
+POST /topics/{topic}      http_in        POST /hooks/{hook}    hooks
+GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from headwater import __version__
+from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
+from headwater.edges.context import Context
+from headwater.edges.services import Service, run_all
+from headwater.errors import HeadwaterError
+
+ROUTERS = ("http_in", "hooks", "feeds", "reads", "metrics")
+SERVICES = ("bridges", "webhooks", "alerts", "feeds", "tracing")
+
+
+def _parts(names: Sequence[str], what: str) -> list[Any]:
+    # While the package is being built, a part that is not there yet is left out.
+    found = []
+    for name in names:
+        if find_spec(f"headwater.edges.{name}") is not None:
+            part = getattr(import_module(f"headwater.edges.{name}"), what, None)
+            found += [part] if part is not None else []
+    return found
+
+
+def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
+    """All of it; the services run while the application does."""
+    app = FastAPI(
+        title="headwater edges",
+        version=__version__,
+        description="Events into the log, changes out of it.",
+        lifespan=_lifespan(context),
+        docs_url=None,  # these pages would load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_exception_handler(HeadwaterError, handle)
+    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.include_router(_own(context))
+    for router in _parts(ROUTERS, "router"):
+        app.include_router(router(context))
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    for guard in _parts(("guard",), "Guard"):
+        return guard(app, context, loopback_only=loopback_only)
+    return app
+
+
+def services_of(context: Context) -> list[Service]:
+    return [service for some in _parts(SERVICES, "services") for service in some(context)]
+
+
+def _lifespan(context: Context) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        context.appender.start()
+        await context.once.start()
+        running = asyncio.create_task(run_all(services_of(context), context.status))
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await context.once.close()
+            await context.appender.close()
+
+    return lifespan
+
+
+def _own(context: Context) -> APIRouter:
+    router = APIRouter(tags=["process"])
+
+    @router.get("/healthz", summary="Whether the process is well")
+    async def healthz() -> dict[str, bool]:
+        return {"ok": True}
+
+    @router.get("/status", summary="What each service is doing, and why it last failed")
+    async def status() -> dict[str, Any]:
+        found = context.status.services.items()
+        return {"services": {name: state.as_json() for name, state in sorted(found)}}
+
+    return router
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI of every route, with the one form that all problems have."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        schemas["Problem"] = PROBLEM_SCHEMA
+        schemes = found["components"].setdefault("securitySchemes", {})
+        schemes["token"] = {"type": "http", "scheme": "bearer"}
+        found["security"] = [{"token": []}, {}]
+        app.openapi_schema = found
+    return app.openapi_schema
+
+
+async def _http_problem(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    hint = "GET /openapi.json says what there is" if error.status_code in (404, 405) else None
+    return problem(error.status_code, str(error.detail), hint=hint, headers=error.headers)
+
+
+async def _not_understood(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(each) for each in first["loc"])
+    return problem(422, f"{where}: {first['msg']}", hint="GET /openapi.json says what is taken")

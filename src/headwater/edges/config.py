@@ -1,0 +1,178 @@
+"""[edges] of headwater.toml, read and checked as a whole.
+
+Called by `headwater edges`, `up` and `doctor`. The named sections stay as they are written; what they may
+hold is known to the package that serves them, whose `check(name, section)` gives a sentence per mistake.
+
+    [edges]                                [edges.limits]      see `Limits`
+    listen = "127.0.0.1:8086"              [edges.tracing]     see `tracing`
+    origins = ["https://shop.example"]     [edges.KIND.NAME]   KIND: one of `KINDS`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.edges.errors import BadEdges
+from headwater.project.file import Lines, Project
+from headwater.project.parts import EDGES_LISTEN
+
+KINDS = {
+    "tokens": "headwater.edges.guard",
+    "topics": "headwater.edges.schemas",
+    "hooks": "headwater.edges.hooks",
+    "bridges": "headwater.edges.bridges",
+    "webhooks": "headwater.edges.webhooks",
+    "alerts": "headwater.edges.alerts",
+}
+"""Named sections, and the module whose `check` knows them."""
+Section = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """[edges.limits]: what one sender or reader may use up."""
+
+    body_bytes: int = 16 * 1024**2
+    """Of one request. A larger one is answered with 413."""
+    waiting_bytes: int = 64 * 1024**2
+    """Of all that is on its way to the log. Beyond it, requests are answered with 429."""
+    requests_per_second: float = 0
+    """Of one token, or of one address where there are none; 0: as many as it likes."""
+    clients: int = 5000
+    """Changefeeds open at once."""
+    client_buffer_bytes: int = 1024**2
+    """What one changefeed may lag behind in memory before it is dropped."""
+    slow_seconds: float = 30
+    """A request whose body takes longer, or a changefeed that takes nothing for so long, is ended."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """A checked section [edges]."""
+
+    name: str = "edges"
+    """Of this process: two with the same name at one log fence each other where it matters."""
+    listen: str = EDGES_LISTEN
+    origins: tuple[str, ...] = ()
+    """Pages that a browser may call us from, beside our own address."""
+    limits: Limits = field(default_factory=Limits)
+    tracing: Section | None = None
+    tokens: Mapping[str, Section] = field(default_factory=dict)
+    topics: Mapping[str, Section] = field(default_factory=dict)
+    hooks: Mapping[str, Section] = field(default_factory=dict)
+    bridges: Mapping[str, Section] = field(default_factory=dict)
+    webhooks: Mapping[str, Section] = field(default_factory=dict)
+    alerts: Mapping[str, Section] = field(default_factory=dict)
+
+
+def of_project(project: Project) -> Edges:
+    """What the project's file says. Raises BadEdges with every mistake, each with its line."""
+    edges, mistakes = read(project.edges or {})
+    if mistakes:
+        lines = Lines(project.path.read_text(encoding="utf-8"))
+        raise BadEdges(
+            "\n".join(
+                f"{project.path}:{lines.number(section, None)}: {sentence}"
+                for section, sentence in mistakes
+            )
+        )
+    return edges
+
+
+def read(document: Mapping[str, Any]) -> tuple[Edges, list[tuple[str, str]]]:
+    """The edges, and what is wrong with them: (section, sentence) pairs."""
+    mistakes: list[tuple[str, str]] = []
+    plain = ("name", "listen", "origins")
+    for key in document:
+        if key not in (*plain, "limits", "tracing", *KINDS):
+            near = _nearest(key, (*plain, "limits", "tracing", *KINDS))
+            mistakes.append(("edges", f"[edges] has no {key!r}{near}"))
+    words = _plain(document, mistakes)
+    limits = _limits(document.get("limits", {}), mistakes)
+    tracing = document.get("tracing")
+    if tracing is not None:
+        mistakes += [("edges.tracing", said) for said in _checked("tracing", tracing)]
+    named: dict[str, Any] = {kind: _named(kind, document.get(kind, {}), mistakes) for kind in KINDS}
+    return Edges(**words, limits=limits, tracing=tracing, **named), mistakes
+
+
+def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    for key in ("name", "listen"):
+        if key in document:
+            if isinstance(document[key], str) and document[key]:
+                words[key] = document[key]
+            else:
+                mistakes.append(("edges", f"{key} = {document[key]!r} is no text in quotes"))
+    origins = document.get("origins", [])
+    if isinstance(origins, list) and all(_is_origin(each) for each in origins):
+        words["origins"] = tuple(each.rstrip("/").lower() for each in origins)
+    else:
+        mistakes.append(
+            ("edges", f'origins = {origins!r} is no list as in ["https://shop.example"]')
+        )
+    return words
+
+
+def _is_origin(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    parts = urlsplit(value)
+    return parts.scheme in ("http", "https") and bool(parts.netloc) and parts.path in ("", "/")
+
+
+def _limits(section: object, mistakes: list[tuple[str, str]]) -> Limits:
+    if not isinstance(section, Mapping):
+        mistakes.append(("edges.limits", "[edges.limits] is a section with lines of its own"))
+        return Limits()
+    known = {each.name: type(each.default) for each in dataclasses.fields(Limits)}
+    good: dict[str, Any] = {}
+    for key, value in section.items():
+        if key not in known:
+            said = f"[edges.limits] has no setting {key!r}{_nearest(key, known)}"
+            mistakes.append(("edges.limits", said))
+        elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            mistakes.append(("edges.limits", f"{key} = {value!r} is no number from 0 on"))
+        else:
+            good[key] = value
+    return dataclasses.replace(Limits(), **good)
+
+
+def _named(
+    kind: str, sections: object, mistakes: list[tuple[str, str]]
+) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(sections, Mapping):
+        mistakes.append(("edges", f"write [edges.{kind}.NAME], with a name of your own"))
+        return {}
+    good: dict[str, Mapping[str, Any]] = {}
+    for name, section in sections.items():
+        where = f"edges.{kind}.{name}"
+        if not isinstance(section, Mapping):
+            mistakes.append((f"edges.{kind}", f"write [{where}] with lines of its own"))
+            continue
+        complaints = _checked(kind, section, name)
+        mistakes += [(where, f"[{where}] {said}") for said in complaints]
+        good[name] = section
+    return good
+
+
+def _checked(kind: str, section: object, name: str = "") -> list[str]:
+    module = KINDS.get(kind, f"headwater.edges.{kind}")
+    try:
+        check: Callable[[str, Any], list[str]] = import_module(module).check
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("headwater"):
+            raise
+        return [f"needs the package {error.name}: pip install 'headwater[edges]'"]
+    return check(name, section)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

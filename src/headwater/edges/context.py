@@ -1,0 +1,28 @@
+"""What every router and every service of the edges is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headwater.edges.config import Edges
+from headwater.edges.services import Status
+
+if TYPE_CHECKING:
+    from headwater.browse.log import Log
+    from headwater.edges.appending import Appender
+    from headwater.edges.once import Once
+    from headwater.project.file import Project
+
+
+@dataclass(frozen=True)
+class Context:
+    """The log, the ways to write to it, and what the file says."""
+
+    edges: Edges
+    log: Log
+    appender: Appender
+    once: Once
+    project: Project | None = None
+    """Where there is none, there are no views to read."""
+    status: Status = field(default_factory=Status)

@@ -1,0 +1,80 @@
+"""Records from many senders reach the log, and each sender hears where its own are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from headwater.browse.errors import NotThere, Refused
+from headwater.browse.log import Log
+from headwater.browse.publishing import Draft
+from headwater.edges.appending import Appender
+from headwater.edges.errors import Overloaded
+
+
+@pytest.fixture
+async def appender(log: Log) -> AsyncIterator[Appender]:
+    made = Appender(log, waiting_bytes=1024**2)
+    made.start()
+    yield made
+    await made.close()
+
+
+async def test_every_record_has_a_place_of_its_own(appender: Appender, topic: Callable[..., str]):
+    name = topic(partitions=3)
+    drafts = [Draft(b"k%d" % (number % 7), b"v%d" % number) for number in range(100)]
+    stored = await appender.append(name, drafts)
+    assert len(set(stored)) == 100
+    of_key = {draft.key: place.partition for draft, place in zip(drafts, stored, strict=True)}
+    assert all(of_key[d.key] == p.partition for d, p in zip(drafts, stored, strict=True))
+    assert appender.waiting_bytes == 0
+
+
+async def test_headers_and_tombstones_go_with_a_batch(
+    appender: Appender, topic: Callable[..., str]
+):
+    name = topic()
+    drafts = [Draft(b"k", b"v", [("a", b"1")]), Draft(b"k", None)]
+    assert [place.offset for place in await appender.append(name, drafts)] == [0, 1]
+
+
+async def test_many_senders_at_once_hear_their_own(appender: Appender, topic: Callable[..., str]):
+    name = topic()
+    answers = await asyncio.gather(
+        *(appender.append(name, [Draft(None, b"%d" % n)] * 3) for n in range(50))
+    )
+    offsets = sorted(place.offset for answer in answers for place in answer)
+    assert offsets == list(range(150))
+
+
+async def test_a_topic_that_is_not_there_is_an_error_and_is_not_made(appender: Appender, log: Log):
+    with pytest.raises(NotThere):
+        await appender.append("misspelt", [Draft(None, b"v")])
+    assert "misspelt" not in log.admin.list_topics(timeout=10).topics
+
+
+async def test_a_record_that_the_topic_refuses_is_told(
+    appender: Appender, topic: Callable[..., str]
+):
+    name = topic(max_message_bytes=1000)
+    with pytest.raises(Refused):
+        await appender.append(name, [Draft(None, os.urandom(5000))])
+    with pytest.raises(Refused):
+        await appender.append(topic(cleanup_policy="compact"), [Draft(None, b"no key")])
+
+
+async def test_beyond_the_bound_a_sender_is_told_to_come_again(
+    appender: Appender, topic: Callable[..., str]
+):
+    name, large = topic(), [Draft(None, bytes(900_000))]
+    first = asyncio.create_task(appender.append(name, large))
+    while not appender.waiting_bytes:
+        await asyncio.sleep(0)
+    with pytest.raises(Overloaded) as told:
+        await appender.append(name, large)
+    assert told.value.retry_after > 0
+    await first
+    await appender.append(name, large)
