@@ -1,0 +1,22 @@
+"""Webhooks in: signed requests of other services, stored before they are acknowledged, each once.
+
+styles     how senders sign; pure           config      [edges.hooks.NAME]
+presets    the senders that people know     receiving   POST /hooks/{hook}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.edges.hooks.config import check as check
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from headwater.edges.context import Context
+
+
+def router(context: Context) -> APIRouter:
+    from headwater.edges.hooks import receiving
+
+    return receiving.router(context)

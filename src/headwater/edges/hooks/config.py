@@ -1,0 +1,147 @@
+"""[edges.hooks.NAME]: a receiver of webhooks, read and checked.
+
+[edges.hooks.payments]                 style = "plain" and "token" also take:
+topic = "payments"                     header = "x-signature"       where the signature is
+style = "stripe"                       prefix = "sha256="           before it
+secret = "${STRIPE_SECRET}"            algorithm = "sha256"         or sha1, sha512
+key = "data.object.id"                 encoding = "hex"             or base64
+tolerance_s = 300                      signed = "{timestamp}.{body}"
+                                       timestamp_header, id_header, id_field
+                                       keep = ["x-event"]           headers for the record
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.capture.config import expand
+from headwater.edges.hooks.presets import ADJUSTABLE, PRESETS
+from headwater.edges.hooks.styles import TOLERANCE_S, Style
+from headwater.errors import HeadwaterError
+
+_REFERENCE = re.compile(r"\$\{\w+\}")
+_TEXTS = ("topic", "style", "key")
+_ADJUST = ("header", "prefix", "signed", "timestamp_header", "id_header", "id_field")
+_CHOICES = {"algorithm": ("sha256", "sha1", "sha512"), "encoding": ("hex", "base64")}
+_KNOWN = ("secret", "tolerance_s", *_TEXTS)
+_ALL = (*_KNOWN, *_ADJUST, *_CHOICES, "keep")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A checked section."""
+
+    name: str
+    topic: str
+    style: Style
+    secrets: tuple[str, ...]
+    key: str | None = None
+    """A field of the JSON body that becomes the record's key."""
+    tolerance_s: float = TOLERANCE_S
+
+
+def check(name: str, section: Mapping[str, Any]) -> list[str]:
+    """A sentence for each mistake."""
+    said = _unknown(section)
+    for setting in ("topic", "style", "secret"):
+        if setting not in section:
+            said.append(f"lacks `{setting} = …`")
+    for setting in (*_TEXTS, *_ADJUST):
+        if setting in section and not _is_text(section[setting]):
+            said.append(f"{setting} = {section[setting]!r} is no text in quotes")
+    style = section.get("style")
+    if isinstance(style, str) and style not in PRESETS:
+        said.append(f"style = {style!r} is unknown{nearest(style, PRESETS)}")
+    for setting, choices in _CHOICES.items():
+        if setting in section and section[setting] not in choices:
+            said.append(f"{setting} = {section[setting]!r} is none of {', '.join(choices)}")
+    said += _about_time(section)
+    if "secret" in section:
+        said += secret_complaints(section["secret"])
+    keep = section.get("keep", [])
+    if not isinstance(keep, list) or not all(map(_is_text, keep)):
+        said.append(f'keep = {keep!r} is no list of headers, as in ["x-event"]')
+    return said
+
+
+def read(name: str, section: Mapping[str, Any]) -> Hook:
+    """A section in which `check` found nothing."""
+    style = PRESETS[section["style"]]
+    adjusted = {
+        setting: section[setting]
+        for setting in (*_ADJUST, *_CHOICES)
+        if setting in section and not setting.endswith("header")
+    }
+    for setting in ("header", "timestamp_header", "id_header"):
+        if setting in section:
+            adjusted[setting] = section[setting].lower()
+    if section["style"] == "token":
+        adjusted.pop("algorithm", None)
+    kept = tuple(dict.fromkeys((*style.kept, *(each.lower() for each in section.get("keep", [])))))
+    return Hook(
+        name,
+        section["topic"],
+        dataclasses.replace(style, **adjusted, kept=kept),
+        secrets_of(section["secret"]),
+        section.get("key"),
+        section.get("tolerance_s", TOLERANCE_S),
+    )
+
+
+def secrets_of(value: str | list[str]) -> tuple[str, ...]:
+    """With what the environment has in place of ${NAME}."""
+    return tuple(expand(each) for each in ([value] if isinstance(value, str) else value))
+
+
+def secret_complaints(value: object) -> list[str]:
+    """For one secret, or several while one is being replaced."""
+    given = value if isinstance(value, list) and value else [value]
+    for each in given:
+        if not isinstance(each, str) or not _REFERENCE.fullmatch(each):
+            return ['secret is no "${NAME}": secrets come from the environment']
+        try:
+            if not expand(each):
+                return [f"secret: {each} is empty in the environment"]
+        except HeadwaterError as error:
+            return [f"secret: {error}; {error.hint}"]
+    return []
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+
+
+def _unknown(section: Mapping[str, Any]) -> list[str]:
+    said = []
+    for setting in section:
+        if setting not in _ALL:
+            said.append(f"has no setting {setting!r}{nearest(setting, _ALL)}")
+        elif setting not in (*_KNOWN, "keep") and section.get("style") not in ADJUSTABLE:
+            said.append(f"{setting} is for style = 'plain' or 'token': this style has its own")
+    return said
+
+
+def _about_time(section: Mapping[str, Any]) -> list[str]:
+    said = []
+    tolerance = section.get("tolerance_s", TOLERANCE_S)
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or tolerance <= 0:
+        said.append(f"tolerance_s = {tolerance!r} is no number of seconds")
+    signed = section.get("signed", "{body}")
+    if isinstance(signed, str):
+        if "{body}" not in signed:
+            said.append(f"signed = {signed!r} leaves out {{body}}: anything could be in it")
+        if ("{timestamp}" in signed) != ("timestamp_header" in section):
+            said.append("`timestamp_header` and {timestamp} in `signed` belong together")
+        if "{id}" in signed and not {"id_header", "id_field"} & {*section}:
+            said.append("{id} in `signed` needs `id_header` or `id_field`")
+    return said
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
