@@ -50,6 +50,7 @@ CAPTURE_MEANING = {
     "topic_config": 'Configs of topics that are created. Default `{ "retention.ms" = "-1" }`.',
     "partitions": "Of topics that are created. Default: the broker's.",
     "outbox": "A table whose rows are events for the topics that they name.",
+    "traced": "Share of streamed records with a `traceparent`. Default: `ratio` of `[edges.tracing]`, or 0.",
 }
 
 

@@ -48,6 +48,9 @@ class CaptureConfig:
     """Of topics that are created; -1: the broker's default."""
     outbox: str | None = None
     """A table whose rows are events for the topics that they name."""
+    traced: float = 0.0
+    """The share of records that get a `traceparent` header, to be followed to the views; 0: none.
+    Of those that are streamed: the rows of a snapshot are older than their way through the log."""
     options: Mapping[str, Any] = field(default_factory=dict)
     announced: Announcements = field(default_factory=Announcements, compare=False, repr=False)
     """Schemas that encoders have made, for the runner to put before the records that need them."""
@@ -67,6 +70,11 @@ class CaptureConfig:
             raise Misconfigured(
                 f"capture {self.name}: `schema` is for JSON; with Avro, schemas have their own topic",
                 hint='leave `schema` out, or set format = "json"',
+            )
+        if isinstance(self.traced, bool) or not 0 <= _number(self.traced) <= 1:
+            raise Misconfigured(
+                f"capture {self.name}: traced = {self.traced!r} is no share of the records",
+                hint="a number from 0 to 1; 0.01 is one record of a hundred",
             )
 
     @property
@@ -113,6 +121,7 @@ _COMMON = {
     "topic_config": "topic_config",
     "partitions": "partitions",
     "outbox": "outbox",
+    "traced": "traced",
 }
 
 
@@ -156,7 +165,20 @@ def from_file(
     if name not in sections:
         known = ", ".join(sorted(sections)) or "none"
         raise Misconfigured(f"{path} has no [capture.{name}]", hint=f"captures there: {known}")
-    return from_mapping(name, sections[name], bootstrap, client)
+    section = sections[name]
+    ratio = _table(_table(document.get("edges")).get("tracing")).get("ratio")
+    if ratio is not None:
+        section = {"traced": ratio, **section}
+    return from_mapping(name, section, bootstrap, client)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    """What else it is, its own reader complains about."""
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else -1.0
 
 
 def expand(text: str) -> str:

@@ -16,6 +16,7 @@ from headwater.capture.change import Batch, Position, begins_again, in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, StartOver
 from headwater.capture.source import Guarded, Source, open_source
+from headwater.capture.traced import Traced
 from headwater.capture.writer import Writer
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
@@ -55,6 +56,7 @@ class Runner:
         self._heartbeat_s = heartbeat_s
         self._guard_every_s = guard_every_s
         self._guarded = 0.0
+        self._traced = _traced(config)
         self._stopping = threading.Event()
         self.status = Status()
         self.source: Source | None = None
@@ -135,6 +137,8 @@ class Runner:
                 self._ensure_topics(source, writer)
                 if announced := self._config.announced.take():
                     batch.records[:0] = announced
+                if self._traced is not None and self.status.phase == "streaming":
+                    self._traced.mark(batch.records)
                 writer.write(batch)
                 source.acknowledge(batch.position)
                 told = time.monotonic()
@@ -171,6 +175,13 @@ class Runner:
                 source.close()
         except Interrupted:
             pass  # the database is away too
+
+
+def _traced(config: CaptureConfig) -> Traced | None:
+    if not config.traced:
+        return None
+    never = (config.transaction_topic, config.schema_topic, config.avro_topic)
+    return Traced(config.name, config.traced, never)
 
 
 def forget(config: CaptureConfig) -> None:

@@ -1,0 +1,162 @@
+"""The service that tells records' ways: it follows the topics, and looks how far their readers are.
+
+Every record of the followed topics is looked at, but only for a sampled `traceparent` among its headers.
+While such records wait for a reader, the groups are asked every `LOOK_S`; else not at all. It begins at the
+topics' ends: what came while it was away is not told, since nobody has seen when it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from headwater.browse.errors import told, translated
+from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.records import record_of
+from headwater.browse.stuck import is_stuck
+from headwater.edges import counts
+from headwater.edges.tracing.exporting import Exporter
+from headwater.edges.tracing.pending import Pending
+from headwater.edges.tracing.readers import Readers
+from headwater.edges.tracing.settings import Tracing
+from headwater.edges.tracing.spans import capture_span, followed
+from headwater.edges.tracing.traceparent import TRACEPARENT
+
+LOOK_S = 0.1
+TOPICS_EVERY_S = 5.0
+_AT_ONCE = 1000
+_TURN_S = 0.05
+_PASSING = frozenset(
+    {
+        KafkaError._PARTITION_EOF,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # deleted: the next listing forgets it
+    }
+)
+"""What librdkafka mends by itself, or is none."""
+_READER: dict[str, Any] = {
+    "group.id": "headwater-tracing",  # never joined, and nothing is committed
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "latest",
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": False,
+    "queued.max.messages.kbytes": 16 * 1024,
+    "fetch.wait.max.ms": 100,
+}
+_FOLLOWED = counts.counter("headwater_edge_traced_records_total", "Records whose way was followed")
+_LEFT_OUT = counts.counter(
+    "headwater_edge_traced_records_left_out_total", "Records with a trace, beyond the bounds"
+)
+
+
+class Follower:
+    """`tracing`, among the services."""
+
+    name = "tracing"
+
+    def __init__(self, log: Log, tracing: Tracing, exporter: Exporter) -> None:
+        self._log, self._tracing, self._exporter = log, tracing, exporter
+        self._pending = Pending(int(tracing.patience_seconds * 1e9))
+        self._readers = Readers(log)
+        self._at: dict[tuple[str, int], int] = {}
+        self.is_following = threading.Event()
+        """Set once it stands at the topics' ends: what comes from now on is told."""
+
+    async def run(self) -> None:
+        stop = threading.Event()
+        try:
+            await asyncio.to_thread(self._follow, stop)
+        except asyncio.CancelledError:
+            stop.set()
+            await asyncio.to_thread(self._exporter.close)
+            raise
+
+    def facts(self) -> Mapping[str, Any]:
+        """For GET /status."""
+        return {
+            "partitions": len(self._at),
+            "records_waiting_for_readers": len(self._pending),
+            "spans_sent": self._exporter.sent,
+            "spans_waiting": self._exporter.waiting,
+        }
+
+    def _follow(self, stop: threading.Event) -> None:
+        self._at.clear()
+        consumer = Consumer({**self._log.settings, **_READER})
+        try:
+            self._assign(consumer, OffsetSpec.latest())
+            self.is_following.set()
+            listed = looked = time.monotonic()
+            while not stop.is_set():
+                self._take(consumer.consume(_AT_ONCE, _TURN_S))
+                now = time.monotonic()
+                if now - listed > TOPICS_EVERY_S:
+                    listed = now
+                    self._assign(consumer, OffsetSpec.earliest())  # new ones: all of them is new
+                if len(self._pending) and now - looked > LOOK_S:
+                    looked = now
+                    self.look()
+        finally:
+            self.is_following.clear()
+            consumer.close()
+
+    def look(self) -> None:
+        positions = self._readers.positions()
+        self._exporter.tell(self._pending.look(positions, time.time_ns()))
+
+    def _take(self, messages: list[Any]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._heard(error)
+                continue
+            headers = message.headers()
+            if headers and any(name == TRACEPARENT for name, _ in headers):
+                self._begin(message)
+
+    def _begin(self, message: Any) -> None:
+        record = record_of(message)
+        each = followed(record)
+        if each is None:
+            return
+        span = capture_span(record, each)
+        if span is not None:
+            self._exporter.tell([span])
+        (_FOLLOWED if self._pending.add(each, time.time_ns()) else _LEFT_OUT).inc()
+
+    def _heard(self, error: Any) -> None:
+        if error.code() not in _PASSING and not is_stuck(error):
+            raise translated(error, "following the topics", self._log.bootstrap)
+
+    def _assign(self, consumer: Consumer, where: OffsetSpec) -> None:
+        """Follow the topics that there are now; those that are new begin at `where`."""
+        with told("listing topics", self._log.bootstrap):
+            topics = self._log.admin.list_topics(timeout=TIMEOUT_S).topics
+        places = {
+            (name, number)
+            for name, topic in topics.items()
+            if self._tracing.follows(name)
+            for number in topic.partitions
+        }
+        new = sorted(places - set(self._at))
+        gone = [TopicPartition(*place) for place in sorted(set(self._at) - places)]
+        if gone:
+            consumer.incremental_unassign(gone)
+            for each in gone:
+                del self._at[each.topic, each.partition]
+        if new:
+            begin = self._log.offsets(new, where)
+            self._at.update(begin)
+            consumer.incremental_assign([TopicPartition(*p, begin[p]) for p in new])
