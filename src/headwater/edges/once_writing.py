@@ -1,0 +1,249 @@
+"""Groups of requests, each request once, in one transaction per group; the thread of `once` calls it.
+
+Owns a transactional producer and the index of keys (`remembered`). The records go first and then, with their
+positions, an entry per key:
+
+    begin ─▶ records ─▶ delivered: positions ─▶ entries ─▶ commit ─▶ answers
+
+So records and entry are both there or both not, also after kill -9. The producer's id is the name of the
+edges: a second process of that name fences this one, and reads the entries only then. Where the outcome of a
+commit is not known, the producer is made anew, which ends the old transaction one way or the other, and the
+entries are read again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, Producer
+
+from headwater.browse.errors import Unreachable, translated
+from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.publishing import Draft, Stored, words_of
+from headwater.edges import counts, once_topic
+from headwater.edges.errors import Invalid
+from headwater.edges.remembered import Entry, Remembered, Span, spans_of
+from headwater.errors import HeadwaterError
+
+HINT = "send it again under the same key: it is stored once"
+_FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+_FULL_S = 0.05
+_FORGOTTEN = counts.counter(
+    "headwater_edge_keys_forgotten_early_total",
+    "Idempotency keys dropped before their window ended, for want of room",
+)
+_KEYS = counts.gauge("headwater_edge_keys", "Idempotency keys that are remembered")
+
+
+class Appended(NamedTuple):
+    """Where the records are. `is_new` is False where an earlier request has stored them."""
+
+    spans: tuple[Span, ...]
+    is_new: bool
+
+
+Outcome = Appended | HeadwaterError
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """`digest`: of what was sent; empty where it does not matter."""
+
+    topic: str
+    key: bytes
+    digest: str
+    drafts: Sequence[Draft]
+    size: int
+
+
+class Fenced(Unreachable):
+    """Another process of this name has taken over."""
+
+
+class Writer:
+    """For one thread."""
+
+    def __init__(self, log: Log, name: str, remembered: Remembered) -> None:
+        self._log = log
+        self._id = f"headwater-{name}"
+        self._topic = once_topic.name_of(name)
+        self._remembered = remembered
+        self._producer: Producer | None = None
+        self._fenced: Fenced | None = None
+
+    def leave(self) -> None:
+        """The producer is in a state that nobody knows: the next group gets a new one."""
+        self._producer = None
+
+    def write(self, group: Sequence[Request]) -> list[Outcome]:
+        """What became of each; all keys differ."""
+        try:
+            self._connect()
+        except HeadwaterError as error:
+            return [error] * len(group)
+        now_ms = _now_ms()
+        self._remembered.tidy(now_ms)
+        outcomes = [self._known(each, now_ms) for each in group]
+        fresh = [each for each, known in zip(group, outcomes, strict=True) if known is None]
+        written = iter(self._written(fresh) if fresh else [])
+        return [next(written) if known is None else known for known in outcomes]
+
+    def _known(self, request: Request, now_ms: int) -> Outcome | None:
+        """What is remembered of it."""
+        entry = self._remembered.get(request.key, now_ms)
+        if entry is None:
+            return None
+        if (entry.topic, entry.digest) != (request.topic, request.digest):
+            return Invalid(
+                "something else was sent under this idempotency key before",
+                hint="use a new key for each thing that is sent",
+            )
+        return Appended(entry.spans, False)
+
+    def _written(self, fresh: list[Request]) -> list[Outcome]:
+        try:
+            return list(self._commit(fresh))
+        except HeadwaterError as error:
+            if len(fresh) == 1 or self._producer is None:
+                return [error] * len(fresh)
+        # One of them is no good: alone, each gets the answer that is its own.
+        return [outcome for each in fresh for outcome in self._written_alone(each)]
+
+    def _written_alone(self, request: Request) -> list[Outcome]:
+        try:
+            self._connect()
+            return list(self._commit([request]))
+        except HeadwaterError as error:
+            return [error]
+
+    def _commit(self, group: list[Request]) -> list[Appended]:
+        """All of the group, or none of it."""
+        assert self._producer is not None
+        producer = self._producer
+        try:
+            producer.begin_transaction()
+            places = self._delivered(producer, group)
+            entries = [
+                Entry(each.digest, each.topic, spans_of(found))
+                for each, found in zip(group, places, strict=True)
+            ]
+            at_ms = _now_ms()
+            for each, entry in zip(group, entries, strict=True):
+                producer.produce(self._topic, entry.to_json(), each.key, timestamp=at_ms)
+            _commit(producer)
+        except KafkaException as failure:
+            error = self._translated(failure.args[0], group)
+            self._abort(producer, failure.args[0])
+            raise self._fenced or error from None
+        except HeadwaterError:
+            self._abort(producer, None)
+            raise
+        for each, entry in zip(group, entries, strict=True):
+            self._remembered.put(each.key, entry.to_json(), at_ms)
+        self._count()
+        return [Appended(entry.spans, True) for entry in entries]
+
+    def _delivered(self, producer: Producer, group: list[Request]) -> list[list[Stored]]:
+        """The records of each request, and where they are."""
+        found: list[list[Stored]] = [[] for _ in group]
+        failed: list[Any] = []
+        for each, places in zip(group, found, strict=True):
+            heard = partial(_heard, places, failed)
+            for draft in each.drafts:
+                _produce(producer, each.topic, draft, heard)
+        left = _flushed(producer)
+        if failed:
+            raise KafkaException(failed[0])
+        if left:
+            raise Unreachable(f"no answer from {self._log.bootstrap}", hint=HINT)
+        return found
+
+    def _abort(self, producer: Producer, error: Any) -> None:
+        """Leaves a producer that can begin anew, or none."""
+        if error is not None and error.name() in _FENCED:
+            self._fenced = Fenced(
+                f"another process has taken over as {self._id}",
+                hint="give each edges process a name of its own: name = … under [edges]",
+            )
+        if error is not None and error.fatal():
+            self._producer = None
+            return
+        try:
+            producer.abort_transaction(TIMEOUT_S)
+        except KafkaException:
+            self._producer = None  # it may be committed or not: the next one sees
+
+    def _connect(self) -> None:
+        """A producer that has fenced all earlier ones; only then the keys that they have left."""
+        if self._fenced is not None:
+            raise self._fenced
+        if self._producer is not None:
+            return
+        once_topic.ensure(self._log, self._topic, self._remembered.window_ms)
+        producer = self._log.new_producer(
+            transactional_id=self._id, linger_ms=1, compression_type="lz4"
+        )
+        try:
+            producer.init_transactions(TIMEOUT_S)
+        except KafkaException as failure:
+            raise self._translated(failure.args[0], []) from None
+        self._remembered.clear()
+        for key, value, at_ms in once_topic.read(self._log, self._topic):
+            self._remembered.put(key, value, at_ms)
+        self._producer = producer
+        self._count()
+
+    def _count(self) -> None:
+        _KEYS.set(len(self._remembered))
+        _FORGOTTEN.inc(self._remembered.forgotten_early)
+        self._remembered.forgotten_early = 0
+
+    def _translated(self, error: Any, group: list[Request]) -> HeadwaterError:
+        topics = sorted({each.topic for each in group}) or [self._topic]
+        return translated(error, f"appending to {', '.join(topics)}", self._log.bootstrap)
+
+
+def _produce(producer: Producer, topic: str, draft: Draft, heard: Any) -> None:
+    while True:
+        try:
+            producer.produce(topic, on_delivery=heard, **words_of(draft))
+            return
+        except BufferError:
+            producer.poll(_FULL_S)
+
+
+def _flushed(producer: Producer) -> int:
+    try:
+        return producer.flush(TIMEOUT_S)
+    except SystemError as error:
+        # confluent-kafka notes a fatal error as raised, and then calls who is to hear of deliveries.
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
+def _heard(places: list[Stored], failed: list[Any], error: Any, message: Any) -> None:
+    if error is not None:
+        failed.append(error)
+    else:
+        places.append(Stored(message.partition(), message.offset()))
+
+
+def _commit(producer: Producer) -> None:
+    """Again while it may be tried again, until the time is up."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+            return
+        except KafkaException as failure:
+            if not failure.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,149 @@
+"""What is sent under a key is stored once: over retries, restarts, kills and a second process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from headwater.browse.errors import NotThere, Refused, Unreachable
+from headwater.browse.log import Log
+from headwater.browse.publishing import Draft
+from headwater.edges.errors import Invalid
+from headwater.edges.once import Once
+from headwater.edges.remembered import Span
+from tests.edges.http.reading import records, values
+from tests.edges.running import until
+
+Make = Callable[..., str]
+
+
+@asynccontextmanager
+async def running(log: Log, name: str) -> AsyncIterator[Once]:
+    once = Once(log, name)
+    await once.start()
+    try:
+        yield once
+    finally:
+        await once.close()
+
+
+async def test_the_same_key_again_gives_the_same_positions_and_stores_nothing(
+    log: Log, topic: Make
+):
+    name = topic()
+    drafts = [Draft(None, b"one"), Draft(None, b"two")]
+    async with running(log, name) as once:
+        first = await once.append(name, "k", drafts, digest="d")
+        again = await once.append(name, "k", drafts, digest="d")
+    assert first == ((Span(0, 0, 1, 2),), True)
+    assert again == (first.spans, False)
+    assert values(log, name) == [b"one", b"two"]
+
+
+async def test_another_body_under_the_same_key_is_refused(log: Log, topic: Make):
+    name = topic()
+    async with running(log, name) as once:
+        await once.append(name, "k", [Draft(None, b"one")], digest="d")
+        with pytest.raises(Invalid, match="something else"):
+            await once.append(name, "k", [Draft(None, b"two")], digest="e")
+    assert values(log, name) == [b"one"]
+
+
+async def test_a_restart_remembers(log: Log, topic: Make):
+    name = topic(2)
+    async with running(log, name) as once:
+        first = await once.append(name, "k", [Draft(b"a", b"1"), Draft(b"b", b"2")])
+    async with running(log, name) as once:
+        again = await once.append(name, "k", [Draft(b"a", b"1"), Draft(b"b", b"2")])
+        other = await once.append(name, "l", [Draft(b"a", b"3")])
+    assert (again.is_new, again.spans) == (False, first.spans)
+    assert other.is_new
+    assert len(records(log, name)) == 3
+
+
+async def test_requests_at_once_share_transactions_and_each_key_counts_once(log: Log, topic: Make):
+    name = topic(3)
+    async with running(log, name) as once:
+        wanted = [
+            once.append(name, f"k{number % 50}", [Draft(b"%d" % (number % 50), b"x")])
+            for number in range(200)
+        ]
+        answers = await asyncio.gather(*wanted)
+    assert sum(answer.is_new for answer in answers) == 50
+    found = {(m.partition(), m.offset()) for m in records(log, name)}
+    assert len(found) == 50
+    assert {(span.partition, span.first) for answer in answers for span in answer.spans} == found
+
+
+async def test_one_that_the_broker_refuses_does_not_harm_those_beside_it(log: Log, topic: Make):
+    good, bad = topic(), topic(max_message_bytes=1000)
+    large = Draft(None, os.urandom(5000))
+    async with running(log, good) as once:
+        told = await asyncio.gather(
+            *(once.append(good, f"k{number}", [Draft(None, b"v")]) for number in range(5)),
+            once.append(bad, "large", [large]),
+            return_exceptions=True,
+        )
+        assert [each.is_new for each in told[:5]] == [True] * 5  # type: ignore[union-attr]
+        assert isinstance(told[5], Refused)
+        with pytest.raises(Refused):
+            await once.append(bad, "large", [large])
+        with pytest.raises(Refused, match="too large"):
+            await once.append(good, "huge", [Draft(None, bytes(2_000_000))])
+    assert len(records(log, good)) == 5
+    assert records(log, bad) == []
+
+
+async def test_a_topic_that_is_not_there_is_told_at_once(log: Log, topic: Make):
+    async with running(log, topic()) as once:
+        with pytest.raises(NotThere):
+            await once.append("nowhere", "k", [Draft(None, b"v")])
+
+
+async def test_a_second_process_of_the_name_fences_the_first(log: Log, topic: Make):
+    name = topic()
+    async with running(log, name) as old, running(log, name) as new:
+        await old.append(name, "k", [Draft(None, b"1")])
+        assert not (await new.append(name, "k", [Draft(None, b"1")])).is_new
+        for _ in range(2):
+            with pytest.raises(Unreachable, match="taken over"):
+                await old.append(name, "l", [Draft(None, b"2")])
+        assert (await new.append(name, "l", [Draft(None, b"2")])).is_new
+    assert values(log, name) == [b"1", b"2"]
+
+
+def kill_after(wanted: int, bootstrap: str, topic: str, told: Path) -> set[bytes]:
+    """The numbers whose storing was told."""
+    with told.open("wb") as output:
+        words = [sys.executable, "-m", "tests.edges.http.sender", bootstrap, topic]
+        process = subprocess.Popen(words, stdout=output)
+        try:
+            until(lambda: told.read_bytes().count(b"\n") >= wanted, "some answers")
+        finally:
+            process.kill()
+            process.wait()
+    return {line.split()[0] for line in told.read_bytes().splitlines()}
+
+
+async def test_a_kill_between_requests_loses_and_doubles_nothing(
+    log: Log, topic: Make, tmp_path: Path
+):
+    """A sender that dies anywhere, and sends everything again under the same keys."""
+    name = topic(2)
+    before = set()
+    for wanted in (3, 40):
+        before |= kill_after(wanted, log.bootstrap, name, tmp_path / "told")
+    async with running(log, name) as once:
+        answers = {
+            number: await once.append(name, f"k{number}", [Draft(None, b"%d" % number)])
+            for number in range(200)
+        }
+    assert not any(answers[int(number)].is_new for number in before)
+    assert sorted(map(int, filter(None, values(log, name)))) == list(range(200))
