@@ -1,0 +1,128 @@
+"""All senders that a receiver hears, each with a `Session`. Pure; `listening` calls it from its thread.
+
+A session that is heard for the first time begins with the oldest message that its sender still holds, so that
+a receiver started a little later misses nothing; one that the log knows (`resuming`) goes on where it was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.edges.multicast.packets import Ask, Data, Unreadable, decode, encode
+from headwater.edges.multicast.receiver import Event, Patience, Session
+
+SESSIONS_MAX = 256
+Address = tuple[str, int]
+
+
+class Resumed(NamedTuple):
+    """What the log has of a session: all before `next`, and these beyond it."""
+
+    next: int
+    beyond: Collection[int] = ()
+
+
+@dataclass
+class Heard:
+    """What was heard, for counters and /status."""
+
+    packets: int = 0
+    unreadable: int = 0
+    gone_duplicates: int = 0
+    gone_repaired: int = 0
+
+
+class Sessions:
+    """For one thread."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        secret: bytes = b"",
+        resumed: Mapping[int, Resumed] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.counts = Heard()
+        self._patience = patience
+        self._secret = secret
+        self._resumed = dict(resumed or {})
+        self._random = random.Random(seed)
+        self._open: dict[int, _Known] = {}
+
+    def heard(self, datagram: bytes, source: Address, now: float) -> list[Event]:
+        """What can be handed out now that this has arrived."""
+        try:
+            packet = decode(datagram, self._secret)
+        except Unreadable:
+            self.counts.unreadable += 1
+            return []
+        if isinstance(packet, Ask):  # somebody's answer to nobody
+            self.counts.unreadable += 1
+            return []
+        self.counts.packets += 1
+        known = self._open.pop(packet.session, None)
+        events: list[Event] = []
+        if known is None:
+            newest = packet.sequence if isinstance(packet, Data) else packet.last
+            known = _Known(self._begun(packet.session, packet.oldest, newest, now), source)
+            events = self._make_room()
+        self._open[packet.session] = known  # at the end: the first is the one longest silent
+        return events + known.session.heard(packet, now)
+
+    def tick(self, now: float) -> tuple[list[Event], list[tuple[Address, bytes]]]:
+        """What is due by the time alone, and what to ask of whom."""
+        events: list[Event] = []
+        asks: list[tuple[Address, bytes]] = []
+        for known in self._open.values():
+            found, ask = known.session.tick(now)
+            events += found
+            if ask is not None:
+                asks.append((known.source, encode(ask, self._secret)))
+        return events, asks
+
+    @property
+    def is_missing_some(self) -> bool:
+        return any(known.session.holes for known in self._open.values())
+
+    def status(self) -> dict[str, int]:
+        sessions = [known.session for known in self._open.values()]
+        return {
+            "sessions": len(sessions),
+            "missing": sum(len(each.holes) for each in sessions),
+            "waiting": sum(len(each.waiting) for each in sessions),
+            "duplicates": self.counts.gone_duplicates + sum(each.duplicates for each in sessions),
+            "repaired": self.counts.gone_repaired + sum(each.repaired for each in sessions),
+            "unreadable": self.counts.unreadable,
+        }
+
+    def _begun(self, number: int, oldest: int, newest: int, now: float) -> Session:
+        resumed = self._resumed.pop(number, None)
+        # Not more than can be asked for: what lies before the first that we want is no gap of ours.
+        first = max(oldest, newest - self._patience.window + 1)
+        expected = first if resumed is None else resumed.next
+        session = Session(number, expected, self._patience, now, self._random.random)
+        if resumed is not None:
+            session.had(resumed.beyond)
+        return session
+
+    def _make_room(self) -> list[Event]:
+        if len(self._open) < SESSIONS_MAX:
+            return []
+        gone = self._open.pop(next(iter(self._open))).session
+        self.counts.gone_duplicates += gone.duplicates
+        self.counts.gone_repaired += gone.repaired
+        events = gone.give_up("too many senders at once")
+        self._resumed[gone.number] = Resumed(gone.last + 1)
+        while len(self._resumed) > 4 * SESSIONS_MAX:
+            del self._resumed[next(iter(self._resumed))]
+        return events
+
+
+@dataclass
+class _Known:
+    session: Session
+    source: Address
+    """Where it is asked: a session has one socket, so the first packet says it for good."""
