@@ -3,6 +3,25 @@
 contract   what a bridge is: `Inbound`, `Outbound`, for ours and for other people's
 registry   which class an address means: our schemes, entry points, `module:Class`
 config     a section of headwater.toml, checked
-running    the service: log → bridge and bridge → log, positions, dead letters, counts
+running    the services, with storing (in), reading (out) and letters (dead ones)
 zeromq, mqtt, amqp   three other worlds; UDP and multicast are in `edges.udp` and `edges.multicast`
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.edges.bridges.config import check
+
+if TYPE_CHECKING:
+    from headwater.edges.context import Context
+    from headwater.edges.services import Service
+
+__all__ = ["check", "services"]
+
+
+def services(context: Context) -> list[Service]:
+    """One for each section."""
+    from headwater.edges.bridges import running
+
+    return running.services(context)

@@ -22,9 +22,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from headwater.browse.log import Log
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -43,6 +46,10 @@ class End:
     """As written, with ${…} filled in: `mqtt://…`, or `module:Class`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The section's other settings, defaults of `OPTIONS` included."""
+    topic: str = ""
+    """The log's end."""
+    log: Log | None = field(default=None, compare=False, repr=False)
+    """For a bridge that looks up in the log where it was; not there while a file is checked."""
 
     @property
     def scheme(self) -> str:

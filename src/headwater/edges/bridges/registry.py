@@ -10,9 +10,11 @@ projects have no bridge.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from headwater.edges.bridges.contract import Bridge, Inbound, Outbound
@@ -60,6 +62,8 @@ def _found(way: type[B], address: str) -> type[B]:
     scheme, is_url, _ = address.partition("://")
     place = _place(way, scheme.lower()) if is_url else address
     module, _, name = place.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,0 +1,154 @@
+"""[edges.bridges.NAME]: which bridge, between what, read and checked.
+
+    [edges.bridges.sensors]                     [edges.bridges.commands]
+    from = "mqtt://broker/sensors/#"            from = "topic:commands"
+    to = "topic:readings"                       to = "mqtt://broker/commands/{key}"
+    once = "message-id"                         start = "end"
+
+Exactly one side is a topic. Settings beyond these four are the bridge's own (`OPTIONS` of its class).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headwater.capture.config import expand
+from headwater.edges.bridges import registry
+from headwater.edges.bridges.contract import Bridge, End, Inbound
+from headwater.errors import HeadwaterError
+
+TOPIC = "topic:"
+STARTS = ("beginning", "end")
+ONCE = "message-id"
+GROUP = "headwater.bridge."
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class BadBridge(HeadwaterError):
+    """A section that cannot be used, and was not checked before."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked section. The address is as written: secrets are filled in when it is opened."""
+
+    name: str
+    topic: str
+    kind: type[Bridge]
+    end: End
+    is_once: bool = False
+    """In: what the source sends again under the same message id is stored once."""
+    start: str = "beginning"
+    """Out: where a bridge begins that has no position yet."""
+
+    @property
+    def is_inbound(self) -> bool:
+        return issubclass(self.kind, Inbound)
+
+    @property
+    def group(self) -> str:
+        """Whose committed offsets are the position of a bridge out; also named in dead letters."""
+        return GROUP + self.name
+
+    @property
+    def way(self) -> str:
+        """For counters."""
+        return self.end.scheme or "bridge"
+
+    def opened(self, **more: Any) -> Bridge:
+        """The bridge itself, not yet connected, with ${…} of its settings filled in."""
+        options = {
+            name: expand(value) if isinstance(value, str) else value
+            for name, value in self.end.options.items()
+        }
+        return self.kind(
+            replace(self.end, address=expand(self.end.address), options=options, **more)
+        )
+
+
+def check(name: str, section: Mapping[str, Any]) -> list[str]:
+    """A sentence for each mistake; `read` takes a section without any."""
+    said = [] if _NAME.fullmatch(name) else [f"{name!r}: use up to 60 letters, digits, - and _"]
+    sides = [side for side in ("from", "to") if not isinstance(section.get(side), str)]
+    if sides:
+        said += [f'lacks {side} = "…": a topic:NAME or an address' for side in sides]
+        return said
+    topics = [side for side in ("from", "to") if section[side].startswith(TOPIC)]
+    if len(topics) != 1:
+        return [*said, 'has two ends: one of `from` and `to` is "topic:NAME", the other is not']
+    topic = section[topics[0]].removeprefix(TOPIC)
+    if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+        said.append(f"{topic!r} is no name of a topic")
+    try:
+        kind, address = _kind(section)
+    except HeadwaterError as error:
+        return [*said, f"{error} ({error.hint})"]
+    return said + _settings(name, section, kind, address)
+
+
+def read(name: str, section: Mapping[str, Any]) -> Config:
+    """Raises BadBridge with every mistake."""
+    said = check(name, section)
+    if said:
+        raise BadBridge(f"bridge {name}: " + "; ".join(said))
+    kind, address = _kind(section)
+    side = "to" if issubclass(kind, Inbound) else "from"
+    topic = section[side].removeprefix(TOPIC)
+    given = {key: value for key, value in section.items() if key not in _common(kind)}
+    end = End(name, address, {**kind.OPTIONS, **given}, topic=topic)
+    start = section.get("start", STARTS[0])
+    return Config(name, topic, kind, end, is_once=section.get("once") == ONCE, start=start)
+
+
+def _kind(section: Mapping[str, Any]) -> tuple[type[Bridge], str]:
+    if section["to"].startswith(TOPIC):
+        return registry.inbound(section["from"]), section["from"]
+    return registry.outbound(section["to"]), section["to"]
+
+
+def _common(kind: type[Bridge]) -> tuple[str, ...]:
+    return ("from", "to", "once") if issubclass(kind, Inbound) else ("from", "to", "start")
+
+
+def _settings(name: str, section: Mapping[str, Any], kind: type[Bridge], address: str) -> list[str]:
+    common, said, good = _common(kind), [], dict(kind.OPTIONS)
+    for key, value in section.items():
+        if key in common:
+            continue
+        if key not in kind.OPTIONS:
+            said.append(f"has no setting {key!r}{_nearest(key, [*common, *kind.OPTIONS])}")
+        elif not _fits(value, kind.OPTIONS[key]):
+            said.append(f"{key} = {value!r} is not of the kind of {kind.OPTIONS[key]!r}")
+        else:
+            good[key] = value
+    if section.get("once", ONCE) != ONCE:
+        said.append(f'once = {section["once"]!r}: the only way is once = "{ONCE}"')
+    if section.get("start", STARTS[0]) not in STARTS:
+        said.append(f'start = {section["start"]!r} is neither "beginning" nor "end"')
+    if said:
+        return said
+    # Where a variable is not set here and now, any text will do: the file may be checked elsewhere.
+    written = _VARIABLE.sub(lambda found: os.environ.get(found[1], "1"), address)
+    return kind.check(End(name, written, good))
+
+
+def _fits(value: object, default: object) -> bool:
+    if default is None:
+        return isinstance(value, str)
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, type(default))
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

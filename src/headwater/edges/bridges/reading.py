@@ -1,0 +1,98 @@
+"""The records of a topic for a bridge out, as a member of the bridge's group. Called by `running`.
+
+The position is the group's committed offsets: `headwater groups` shows the lag, and can reset it. Several
+edges with the same bridge share the partitions. librdkafka's calls wait, so they are made in one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from headwater.browse.errors import told, translated
+from headwater.browse.log import Log
+from headwater.edges.bridges.config import Config
+from headwater.edges.bridges.contract import Record
+
+BATCH = 500
+QUEUE_KBYTES = 16 * 1024
+"""What is fetched ahead, and so also the size of a batch."""
+_POLL_S = 0.2
+_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
+T = TypeVar("T")
+
+
+class Reading:
+    """One member of the group; used by one task."""
+
+    def __init__(self, log: Log, config: Config) -> None:
+        self._log, self._topic = log, config.topic
+        self._thread = ThreadPoolExecutor(1, f"bridge-{config.name}")
+        settings: dict[str, Any] = {
+            **log.settings,
+            "group.id": config.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest" if config.start == "beginning" else "latest",
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": QUEUE_KBYTES,
+            "allow.auto.create.topics": False,
+        }
+        self._consumer = Consumer(settings)
+
+    async def open(self) -> None:
+        """Raises NotThere where there is no such topic."""
+        await self._do(self._log.partitions, self._topic)
+        await self._do(self._consumer.subscribe, [self._topic])
+
+    async def next(self) -> Sequence[Record]:
+        """Those that are there, at least one."""
+        while True:
+            found = await self._do(self._taken)
+            if found:
+                return found
+
+    def _taken(self) -> list[Record]:
+        first = self._consumer.poll(_POLL_S)
+        if first is None:
+            return []
+        # Without waiting: a record must not stand still until there are more.
+        more = self._consumer.consume(BATCH - 1, 0)
+        return [record for each in (first, *more) if (record := self._record(each)) is not None]
+
+    def _record(self, message: Any) -> Record | None:
+        error = message.error()
+        if error is not None:
+            if error.code() in _AWAY:
+                return None  # librdkafka goes on trying
+            raise translated(error, f"reading {self._topic}", self._log.bootstrap)
+        return Record(
+            message.topic(),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            message.headers() or (),
+        )
+
+    async def commit(self, records: Sequence[Record]) -> None:
+        """These are done with."""
+        ends = {record.partition: record.offset + 1 for record in records}
+        places = [TopicPartition(self._topic, *each) for each in ends.items()]
+        await self._do(self._commit, places)
+
+    def _commit(self, places: list[TopicPartition]) -> None:
+        with told("committing a bridge's position", self._log.bootstrap):
+            self._consumer.commit(offsets=places, asynchronous=False)
+
+    async def close(self) -> None:
+        await self._do(self._consumer.close)
+        self._thread.shutdown(wait=False)
+
+    async def _do(self, call: Callable[..., T], *words: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *words)

@@ -1,0 +1,182 @@
+"""What a bridge brought in, into the log: each message to its topic, however long that takes.
+
+Called by `running`. A log that is away or overloaded is waited for, with the messages in hand: to end the
+bridge instead would lose those of a source that does not send again. Where an outcome is not known, the
+messages from the first such one on are appended again, in order. One that the log refuses for itself (too
+large, no key in a compacted topic, not as the topic's schema has it) goes to the dead letters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headwater.browse.errors import Refused, Unreachable
+from headwater.browse.publishing import Draft
+from headwater.edges import counts
+from headwater.edges.bridges import letters
+from headwater.edges.bridges.config import Config
+from headwater.edges.bridges.contract import Message
+from headwater.edges.errors import Invalid, Overloaded
+from headwater.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from headwater.edges.context import Context
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
+Check = Callable[[bytes | None], str | None]
+"""Of a value: what is wrong with it."""
+
+
+class Storing:
+    """For one bridge. `records` and `dead` are counts since the edges were started."""
+
+    def __init__(self, context: Context, config: Config, check: Check | None = None) -> None:
+        self._context, self._config, self._check = context, config, check
+        self._ensured: set[str] = set()
+        self.records = 0
+        self.dead = 0
+        self.repeated = 0
+        self.waits_for: str | None = None
+
+    async def store(self, messages: Sequence[Message]) -> None:
+        """On disk when this returns. Raises NotThere, and whatever else waiting does not mend."""
+        good: dict[str, list[Message]] = {}
+        bad: list[tuple[Message, str]] = []
+        for message in messages:
+            reason = message.refused
+            if reason is None and not message.beside and self._check is not None:
+                reason = self._check(message.value)
+            if reason is None:
+                good.setdefault(message.beside, []).append(message)
+            else:
+                bad.append((message, reason))
+        for beside, some in good.items():
+            bad += await self._store(beside, some)
+        if bad:
+            await self._bury(bad)
+
+    async def _store(self, beside: str, messages: Sequence[Message]) -> list[tuple[Message, str]]:
+        """Those that were refused, and why."""
+        topic = self._config.topic + beside
+        if beside:
+            await self._ensure(topic)
+        refused: list[tuple[Message, str]] = []
+        wait_s = FIRST_WAIT_S
+        while messages:
+            outcomes = await self._appended(topic, messages)
+            again = [number for number, each in enumerate(outcomes) if _passes(each)]
+            done = again[0] if again else len(messages)
+            self._count(topic, messages, outcomes, done)
+            refused += [
+                (message, str(outcome))
+                for message, outcome in zip(messages[:done], outcomes, strict=False)
+                if isinstance(outcome, Refused | Invalid)
+            ]
+            if again:
+                wait_s = await self._wait(outcomes[done], wait_s)
+            messages = messages[done:]
+        self.waits_for = None
+        return refused
+
+    async def _wait(self, error: HeadwaterError | None, wait_s: float) -> float:
+        self.waits_for = str(error)
+        await asyncio.sleep(error.retry_after if isinstance(error, Overloaded) else wait_s)
+        return min(LONGEST_WAIT_S, wait_s * 2)
+
+    async def _appended(
+        self, topic: str, messages: Sequence[Message]
+    ) -> list[HeadwaterError | None]:
+        """For each its error, if any; one that concerns all of them is raised."""
+        if self._config.is_once and topic == self._config.topic:
+            return await self._appended_once(topic, messages)
+        drafts = [_draft(message) for message in messages]
+        try:
+            await self._context.appender.append(topic, drafts)
+        except Refused as error:
+            if len(drafts) == 1:
+                return [error]
+        except (Unreachable, Overloaded) as error:
+            return [error] * len(drafts)
+        else:
+            return [None] * len(drafts)
+        # One of them is to blame; those that are good may come to be there twice.
+        return await asyncio.gather(*(self._appended_alone(topic, draft) for draft in drafts))
+
+    async def _appended_alone(self, topic: str, draft: Draft) -> HeadwaterError | None:
+        try:
+            await self._context.appender.append(topic, [draft])
+        except (Refused, Unreachable, Overloaded) as error:
+            return error
+        return None
+
+    async def _appended_once(
+        self, topic: str, messages: Sequence[Message]
+    ) -> list[HeadwaterError | None]:
+        async def one(message: Message) -> HeadwaterError | None:
+            if message.id is None:
+                return await self._appended_alone(topic, _draft(message))
+            key = f"bridge {self._config.name}|{message.id}"
+            try:
+                appended = await self._context.once.append(topic, key, [_draft(message)])
+            except (Refused, Invalid, Unreachable, Overloaded) as error:
+                return error
+            self.repeated += not appended.is_new
+            return None
+
+        return await asyncio.gather(*map(one, messages))
+
+    async def _bury(self, bad: Sequence[tuple[Message, str]]) -> None:
+        topic = letters.topic_of(self._config)
+        await self.keep(
+            topic, [letters.of_message(self._config, message, why) for message, why in bad]
+        )
+
+    async def keep(self, topic: str, drafts: Sequence[Draft]) -> None:
+        """Dead letters; there when this returns."""
+        await self._ensure(topic)
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                await self._context.appender.append(topic, drafts)
+                break
+            except (Unreachable, Overloaded) as error:
+                wait_s = await self._wait(error, wait_s)
+        self.waits_for = None
+        self.dead += len(drafts)
+        counts.dead(self._config.way, topic, len(drafts))
+
+    async def _ensure(self, topic: str) -> None:
+        wait_s = FIRST_WAIT_S
+        while topic not in self._ensured:
+            try:
+                await asyncio.to_thread(letters.ensure_topic, self._context.log, topic)
+                self._ensured.add(topic)
+            except Unreachable as error:
+                wait_s = await self._wait(error, wait_s)
+
+    def _count(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        outcomes: Sequence[HeadwaterError | None],
+        done: int,
+    ) -> None:
+        stored = [
+            len(message.value or b"")
+            for message, error in zip(messages[:done], outcomes, strict=False)
+            if error is None
+        ]
+        self.records += len(stored)
+        counts.arrived(self._config.way, topic, len(stored), sum(stored))
+
+
+def _passes(error: HeadwaterError | None) -> bool:
+    """Whether waiting mends it."""
+    return isinstance(error, Unreachable | Overloaded)
+
+
+def _draft(message: Message) -> Draft:
+    return Draft(message.key, message.value, message.headers, timestamp_ms=message.timestamp_ms)
