@@ -64,6 +64,7 @@ ifneq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest $(ARGS)
 else
 	@begin=$$SECONDS; failed=; \
+	$(BIN)/python -m headwater.testing.class_archive; \
 	$(call round,1,$(QUICK)) \
 	$(call round,2,$(SLOW)) \
 	if [ -n "$$failed" ]; then \

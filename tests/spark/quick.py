@@ -6,9 +6,9 @@ compiler only, and the plainest collector, two cores are left to the processes u
 
 from __future__ import annotations
 
-from headwater.testing.kafka_jars import QUICK_JVM
+from headwater.testing.class_archive import options
 
-QUICK_JAVA = " ".join(QUICK_JVM)
+QUICK_JAVA = " ".join(options())
 QUICK_ENVIRONMENT = {"JDK_JAVA_OPTIONS": QUICK_JAVA}
 """The same for every Java of a process and of its children. They say so, each in one line."""
 

@@ -26,18 +26,18 @@ ARCHIVE = Path("python") / "lib" / "pyspark.zip"
 @contextmanager
 def compiled_pyspark() -> Iterator[None]:
     """Let a JVM that is started inside use it. A SPARK_HOME that somebody has set is left alone."""
-    home = None if os.environ.get("SPARK_HOME") else _home()
-    if home is None:
+    found = None if os.environ.get("SPARK_HOME") else home()
+    if found is None:
         yield
         return
-    os.environ["SPARK_HOME"] = str(home)
+    os.environ["SPARK_HOME"] = str(found)
     try:
         yield
     finally:
         os.environ.pop("SPARK_HOME", None)
 
 
-def _home() -> Path | None:
+def home() -> Path | None:
     """The folder, made where it is missing; None where the package is none that we know."""
     found = find_spec("pyspark")
     if found is None or found.origin is None:
@@ -47,14 +47,14 @@ def _home() -> Path | None:
         if not (package / ARCHIVE).is_file():
             return None
         named = hashlib.sha256(str(package).encode()).hexdigest()[:12]
-        home = cache() / f"spark-{version('pyspark')}-{named}"
-        if not home.is_dir():
-            _make(package, home)
+        made = cache() / f"spark-{version('pyspark')}-{named}"
+        if not made.is_dir():
+            _make(package, made)
     except (OSError, PackageNotFoundError):
         return (
             None  # a file system without links, or a home that cannot be written: slower, not wrong
         )
-    return home
+    return made
 
 
 def _make(package: Path, home: Path) -> None:
