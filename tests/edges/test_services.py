@@ -1,0 +1,59 @@
+"""Services run beside each other: one that fails is started again, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headwater.edges import services
+from headwater.edges.services import Status, run_all
+from headwater.errors import HeadwaterError
+
+
+class Failing:
+    name = "failing"
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.reached = asyncio.Event()
+
+    async def run(self) -> None:
+        self.starts += 1
+        if self.starts == 3:
+            self.reached.set()
+            await asyncio.Event().wait()
+        raise (
+            HeadwaterError("the other side is away", hint="start it")
+            if self.starts == 1
+            else ValueError("x")
+        )
+
+
+class Calm:
+    name = "calm"
+    ended = False
+
+    async def run(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended = True
+
+    def facts(self) -> dict[str, int]:
+        return {"records": 7}
+
+
+async def test_one_that_fails_is_started_again_and_says_why(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(services, "FIRST_WAIT_S", 0.001)
+    failing, calm, status = Failing(), Calm(), Status()
+    running = asyncio.create_task(run_all([failing, calm], status))
+    async with asyncio.timeout(30):
+        await failing.reached.wait()
+    assert status.of("failing").as_json() == {
+        "state": "running", "failures": 2, "last_failure": "ValueError: x",
+    }  # fmt: skip
+    assert status.of("calm").as_json() == {"state": "running", "records": 7}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert calm.ended
