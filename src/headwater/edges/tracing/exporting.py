@@ -91,9 +91,11 @@ class Exporter:
                 self._thread.start()
 
     def _run(self) -> None:
-        while not self._closing.is_set():
+        is_last = False
+        while not is_last:
             self._more.wait(EVERY_S)
             self._more.clear()
+            is_last = self._closing.is_set()
             while self._queue:
                 self._send([self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))])
 
