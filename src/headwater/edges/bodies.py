@@ -1,0 +1,52 @@
+"""The body of a request as bytes, unpacked where it was packed.
+
+Called by handlers. How much may come, and in what time, `incoming` sees to; here only what unpacking makes of
+it needs a bound: a few kilobytes of gzip can hold gigabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+from headwater.edges.incoming import too_large
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+async def read(request: Request, limit: int) -> bytes:
+    """At most `limit` bytes; else 413. 415 for an encoding other than gzip, 400 for a broken one."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
+        raise HTTPException(
+            415, f"the content encoding {encoding[:50]!r} is not understood: gzip is, or none"
+        )
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise HTTPException(400, "the body ended too early") from None
+    if len(body) > limit:
+        raise too_large(limit)
+    return unpacked(body, limit) if encoding == "gzip" else body
+
+
+def unpacked(body: bytes, limit: int) -> bytes:
+    """gzip undone, one member or several."""
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while body:
+            unpacking = zlib.decompressobj(_GZIP)
+            piece = unpacking.decompress(body, limit + 1 - size)
+            size += len(piece)
+            if size > limit:
+                raise too_large(limit)
+            if not unpacking.eof:
+                raise zlib.error("it ends too early")
+            pieces.append(piece)
+            body = unpacking.unused_data
+    except zlib.error as error:
+        raise HTTPException(400, f"the body is no gzip: {error}") from None
+    return b"".join(pieces)

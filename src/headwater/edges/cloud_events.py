@@ -1,0 +1,185 @@
+"""CloudEvents 1.0 over HTTP as records, as the Kafka protocol binding has them; pure.
+
+Called by `http_in`.
+
+    HTTP                                             the record
+    binary      ce-id: 7, ce-type: …, body           ce_id: 7, ce_type: …, content-type; the body
+    structured  application/cloudevents+json         the event as it was sent, with its content-type
+    batched     application/cloudevents-batch+json   one such record for each event of the array
+
+The key is the event's `partitionkey`, where it has one. What the specification demands of attributes is
+checked: a consumer further on would otherwise meet what the sender should have been told.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from headwater.browse.publishing import Draft
+from headwater.errors import HeadwaterError
+
+STRUCTURED = "application/cloudevents+json"
+BATCHED = "application/cloudevents-batch+json"
+PREFIX = "application/cloudevents"
+REQUIRED = ("specversion", "id", "source", "type")
+_NAME = re.compile(r"[a-z0-9]+")
+_TEXTS = (*REQUIRED, "datacontenttype", "dataschema", "subject", "time", "partitionkey")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_NOT_ATTRIBUTES = ("data", "data_base64")
+_INT_MOST = 2**31
+
+
+class NotAnEvent(HeadwaterError):
+    """What was sent as a CloudEvent is none."""
+
+
+class Event(NamedTuple):
+    """`data` is what a topic's schema is about; None where there is none or it is no JSON."""
+
+    draft: Draft
+    data: Any
+    has_json: bool
+
+
+def is_binary(headers: Mapping[str, str]) -> bool:
+    return "ce-specversion" in headers or "ce-id" in headers
+
+
+def binary(headers: Iterable[tuple[str, str]], body: bytes, content_type: str | None) -> Event:
+    """`headers` of the request, names in lower case."""
+    attributes = {
+        name.removeprefix("ce-"): _unquoted(value)
+        for name, value in headers
+        if name.startswith("ce-")
+    }
+    _check(attributes)
+    said = [(f"ce_{name}", str(value).encode()) for name, value in attributes.items()]
+    has_json = content_type is not None and is_json(content_type)
+    if content_type is not None:
+        said.append(("content-type", content_type.encode()))
+    meant = None
+    if has_json and body:
+        meant = _meant(body)
+    return Event(Draft(_key(attributes), body or None, said), meant, has_json and bool(body))
+
+
+def structured(body: bytes, content_type: str) -> Event:
+    return _event(_meant(body), body, content_type)
+
+
+def batched(body: bytes) -> list[Event]:
+    found = _meant(body)
+    if not isinstance(found, list):
+        raise NotAnEvent("a batch of CloudEvents is an array of them")
+    try:
+        raws = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise NotAnEvent(f"the batch is no JSON: {error}") from None
+    events = []
+    for number, (event, raw) in enumerate(zip(found, raws, strict=True)):
+        try:
+            events.append(_event(event, bytes(raw), STRUCTURED))
+        except NotAnEvent as error:
+            raise NotAnEvent(f"event {number} of the batch: {error}", hint=error.hint) from None
+    return events
+
+
+def is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _event(event: Any, value: bytes, content_type: str) -> Event:
+    if not isinstance(event, dict):
+        raise NotAnEvent("a CloudEvent is a JSON object", hint='{"specversion": "1.0", "id": …}')
+    _check({name: each for name, each in event.items() if name not in _NOT_ATTRIBUTES})
+    if "data" in event and "data_base64" in event:
+        raise NotAnEvent("an event has data or data_base64, not both")
+    if "data_base64" in event:
+        _check_base64(event["data_base64"])
+    draft = Draft(_key(event), value, [("content-type", content_type.encode())])
+    return Event(draft, event.get("data"), "data" in event)
+
+
+def _check(attributes: Mapping[str, Any]) -> None:
+    for name in REQUIRED:
+        if attributes.get(name) in (None, ""):
+            raise NotAnEvent(
+                f"the event has no {name}", hint=f"it needs {', '.join(REQUIRED)} (CloudEvents 1.0)"
+            )
+    if attributes["specversion"] != "1.0":
+        raise NotAnEvent(f"specversion {str(attributes['specversion'])[:20]!r} is unknown: 1.0 is")
+    for name, value in attributes.items():
+        if not _NAME.fullmatch(name):
+            raise NotAnEvent(f"{name[:50]!r} is no attribute's name: small letters and digits are")
+        _check_value(name, value)
+    time = attributes.get("time")
+    if time is not None and not _is_time(time):
+        raise NotAnEvent(f"time {time[:50]!r} is none of RFC 3339, as in 2026-11-15T15:00:00Z")
+
+
+def _check_value(name: str, value: Any) -> None:
+    if name in _TEXTS:
+        if value is not None and (not isinstance(value, str) or not value):
+            raise NotAnEvent(f"{name} is a text, and not an empty one")
+    elif isinstance(value, dict | list | float):
+        raise NotAnEvent(f"{name} is no text, no whole number and no boolean")
+    elif isinstance(value, int) and not -_INT_MOST <= value < _INT_MOST:
+        raise NotAnEvent(f"{name} is no whole number of 32 bits")
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text[:19])
+    except ValueError:
+        return text[17:19] == "60"  # a leap second
+    return True
+
+
+def _check_base64(text: Any) -> None:
+    try:
+        if not isinstance(text, str):
+            raise ValueError
+        base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise NotAnEvent("data_base64 is no Base64") from None
+
+
+def _key(attributes: Mapping[str, Any]) -> bytes | None:
+    key = attributes.get("partitionkey")
+    return key.encode("utf-8", "surrogateescape") if isinstance(key, str) else None
+
+
+def _unquoted(value: str) -> str:
+    """The HTTP binding has percent signs for what a header cannot hold, and quotes around some."""
+    text = value.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = re.sub(r"\\(.)", r"\1", text[1:-1])
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise NotAnEvent(
+            f"the header's value {value[:50]!r} is no UTF-8 in percent signs"
+        ) from None
+
+
+def _meant(body: bytes) -> Any:
+    try:
+        body.decode()
+        return msgspec.json.decode(body)
+    except UnicodeDecodeError:
+        raise NotAnEvent("the event is no UTF-8") from None
+    except RecursionError:
+        raise NotAnEvent("the event is nested too deeply") from None
+    except (msgspec.DecodeError, ValueError) as error:
+        raise NotAnEvent(f"the event is no JSON: {error}") from None

@@ -1,0 +1,213 @@
+"""The door: every request and every websocket passes here before its handler. In this order:
+
+    host      on the loopback, only names of the loopback (DNS rebinding)
+    origin    a page of another place must be in `origins`; its preflights are answered here
+    token     where there are tokens: known, and with the scope that the path needs
+    rate      per token, or per address where there are none
+    body      size and time (`incoming`)
+
+Wrapped around the application by `app`. A handler finds who asks with `who(request)`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from math import ceil
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.edges import counts
+from headwater.edges.answers import of_error, problem
+from headwater.edges.context import Context
+from headwater.edges.errors import BadToken, Forbidden, Overloaded
+from headwater.edges.incoming import Held, Incoming, too_large
+from headwater.edges.rates import Rates
+from headwater.edges.tokens import Token, Tokens, needed
+from headwater.edges.tokens import check as check
+from headwater.errors import HeadwaterError
+from headwater.project.listening import host_of, is_loopback, same_origin
+
+HELD_BYTES = 4
+"""All bodies together may have so many times the bytes of the largest one."""
+PREFLIGHT_S = 600
+EXPOSED = "Headwater-Position, Idempotent-Replay, Retry-After"
+_WHO = "headwater.who"
+_NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
+
+
+def who(connection: HTTPConnection) -> str:
+    """The name of the token that was shown; empty where there are no tokens."""
+    return str(connection.scope.get(_WHO, ""))
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        context: Context,
+        *,
+        loopback_only: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        edges = context.edges
+        self.app = app
+        self._origins = frozenset(edges.origins)
+        self._limits = edges.limits
+        self._loopback_only = loopback_only
+        self._tokens = Tokens(edges.tokens)
+        self._rates = Rates(edges.limits.requests_per_second)
+        self._held = Held(HELD_BYTES * edges.limits.body_bytes + edges.limits.waiting_bytes)
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        is_cross = origin is not None and origin.lower() in self._origins
+        if is_cross and origin is not None:
+            send = _with_cors(send, origin)
+        elif scope["type"] == "http":
+            send = _with_headers(send, ())
+        refusal = self._refusal(scope, headers, origin, is_cross=is_cross)
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send, refusal)
+        else:
+            await self._http(scope, receive, send, headers, refusal)
+
+    async def _http(
+        self, scope: Scope, receive: Receive, send: Send, headers: Headers, refusal: Response | None
+    ) -> None:
+        limits = self._limits
+        incoming = Incoming(
+            receive,
+            self._held,
+            limits.body_bytes,
+            limits.slow_seconds,
+            expects="expect" in headers,
+        )
+        if refusal is None and _length(headers) > limits.body_bytes:
+            counts.refused("http", "too large")
+            await incoming.drain()
+            too = too_large(limits.body_bytes)
+            refusal = problem(413, too.detail, headers=too.headers)
+        try:
+            await (refusal or self.app)(scope, incoming.receive, send)
+        finally:
+            incoming.release()
+
+    async def _websocket(
+        self, scope: Scope, receive: Receive, send: Send, refusal: Response | None
+    ) -> None:
+        if refusal is None:
+            await self.app(scope, receive, send)
+            return
+        await receive()
+        if "websocket.http.response" in scope.get("extensions", {}):
+            await refusal(scope, receive, send)  # Starlette says it in the websocket's words
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _refusal(
+        self, scope: Scope, headers: Headers, origin: str | None, *, is_cross: bool
+    ) -> Response | None:
+        """The answer, where the request ends here."""
+        host = headers.get("host", "")
+        if self._loopback_only and not is_loopback(host_of(host)):
+            return _refused("host", f"{host[:100]!r} is no name of this machine")
+        if origin is not None and not is_cross and not same_origin(origin, host):
+            hint = "list it in origins = […] under [edges]"
+            return _refused("origin", f"pages of {origin[:100]!r} may not call this", hint)
+        if is_cross and _is_preflight(scope, headers):
+            return _preflight(headers)
+        try:
+            sender = self._sender(scope, headers)
+            wait_s = self._rates.wait_s(sender, self._clock())
+            if wait_s:
+                raise Overloaded("too many requests from one sender", ceil(wait_s))
+        except HeadwaterError as error:
+            counts.refused("http", type(error).__name__.lower())
+            return of_error(error)
+        return None
+
+    def _sender(self, scope: Scope, headers: Headers) -> str:
+        """Whose request it is, once it is known to be allowed."""
+        method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+        need = needed(method, scope["path"]) if self._tokens else None
+        if need is None:
+            return (scope.get("client") or ("",))[0]
+        token = self._token(scope, headers, method)
+        if not token.may(need):
+            raise Forbidden(
+                f"the token {token.name} may not {need.way} {need.what}",
+                hint=f"add it to {need.way} = […] of [edges.tokens.{token.name}]",
+            )
+        scope[_WHO] = token.name
+        return f"token {token.name}"
+
+    def _token(self, scope: Scope, headers: Headers, method: str) -> Token:
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if not secret and method in ("GET", "WEBSOCKET"):
+            # EventSource and WebSocket of a browser can send no header (RFC 6750, 2.3).
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            kind, secret = "bearer", query.get("access_token", [""])[-1]
+        if kind.lower() != "bearer" or not secret:
+            raise BadToken("a token is needed", hint="send the header Authorization: Bearer SECRET")
+        token = self._tokens.find(secret.strip())
+        if token is None:
+            raise BadToken("the token is unknown", hint="is it that of [edges.tokens]?")
+        return token
+
+
+def _refused(reason: str, sentence: str, hint: str | None = None) -> Response:
+    counts.refused("http", reason)
+    return problem(403, sentence, hint=hint)
+
+
+def _is_preflight(scope: Scope, headers: Headers) -> bool:
+    return scope.get("method") == "OPTIONS" and "access-control-request-method" in headers
+
+
+def _preflight(headers: Headers) -> Response:
+    answer = Response(status_code=204)
+    answer.headers["Access-Control-Allow-Methods"] = "GET, POST"
+    answer.headers["Access-Control-Max-Age"] = str(PREFLIGHT_S)
+    wanted = headers.get("access-control-request-headers", "")
+    if _NAMES.fullmatch(wanted):
+        answer.headers["Access-Control-Allow-Headers"] = wanted
+    if "access-control-request-private-network" in headers:
+        answer.headers["Access-Control-Allow-Private-Network"] = "true"
+    return answer
+
+
+def _length(headers: Headers) -> int:
+    said = headers.get("content-length", "")
+    return int(said) if said.isascii() and said.isdigit() else 0
+
+
+def _with_cors(send: Send, origin: str) -> Send:
+    said = [("access-control-allow-origin", origin), ("access-control-expose-headers", EXPOSED)]
+    return _with_headers(send, said)
+
+
+def _with_headers(send: Send, more: Sequence[tuple[str, str]]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            headers = MutableHeaders(scope=message)
+            headers["x-content-type-options"] = "nosniff"
+            for name, value in more:
+                headers[name] = value
+            if more:
+                headers.add_vary_header("Origin")
+        await send(message)
+
+    return sending
