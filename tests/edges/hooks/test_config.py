@@ -52,7 +52,7 @@ def test_a_plain_style_is_put_together_from_settings():
         ({"secret": "${NOT_THERE}"}, "the environment has no NOT_THERE"),
         ({"topik": "x"}, "has no setting 'topik'; did you mean 'topic'?"),
         ({"header": "x-mine"}, "this style has its own"),
-        ({"style": "plain", "signed": "{timestamp}"}, "leaves out {body}"),
+        ({"style": "plain", "signed": "x"}, "leaves out {body}"),
         ({"style": "plain", "signed": "{timestamp}.{body}"}, "belong together"),
         ({"style": "plain", "timestamp_header": "x-time"}, "belong together"),
         ({"style": "plain", "signed": "{id}.{body}"}, "needs `id_header` or `id_field`"),

@@ -1,4 +1,4 @@
-"""Signatures of webhooks in: known vectors, every preset by its own rules, and everything that must not pass."""
+"""Signatures of webhooks in: known vectors, every preset by its own rules, and what must not pass."""
 
 from __future__ import annotations
 

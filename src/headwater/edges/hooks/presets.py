@@ -1,4 +1,4 @@
-"""The senders that people know, as styles; `plain` and `token` are for all others, with settings of their own."""
+"""The senders that people know, as styles; `plain` and `token` are for all others, with their own settings."""
 
 from __future__ import annotations
 

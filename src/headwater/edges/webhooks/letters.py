@@ -1,0 +1,73 @@
+"""What could not be delivered, as a dead letter; pure but for the making of its topics.
+
+A letter is the record as it was, with the headers of all dead letters (docs/queues.md). Sent back, it must go
+to this subscription and to no other reader of the topic: so each has a topic of its own for what is to be
+delivered again, which the letter names as where it came from. `headwater deadletters replay` then does right
+without further words.
+
+    webhooks.NAME.dead-letters ──headwater deadletters replay──▶ webhooks.NAME.again ──▶ the receiver
+
+    __dlq.errors.topic, .partition, .offset     webhooks.NAME.again, 0, the record's offset
+    __dlq.errors.record                         the record: topic-partition-offset
+    __dlq.errors.group, .delivery.count, .message
+    headwater-delivery                          the delivery's id, which stays the same
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
+
+from headwater.browse.dead_letters.letter import HEADER, SUFFIX
+from headwater.browse.errors import NotThere, translated
+from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.publishing import Draft
+from headwater.edges.webhooks.delivery import ID_HEADER, Delivery
+
+AGAIN = ".again"
+
+
+def letter(delivery: Delivery, reason: str, group: str, again: str) -> Draft:
+    record = delivery.record
+    own = [
+        (name, value)
+        for name, value in record.headers
+        if not name.startswith(HEADER) and name != ID_HEADER
+    ]
+    said = {
+        "topic": again,
+        "partition": "0",
+        "offset": str(record.offset),
+        "record": f"{record.topic}-{record.partition}-{record.offset}",
+        "group": group,
+        "delivery.count": str(delivery.attempt),
+        "message": reason,
+    }
+    ours = [(HEADER + name, text.encode()) for name, text in said.items()]
+    return Draft(
+        record.key, record.value, [*own, (ID_HEADER, delivery.id.encode()), *ours], partition=0
+    )
+
+
+def topics_of(name: str) -> tuple[str, str]:
+    """The dead letters of `webhooks.NAME` or `alerts.NAME`, and what is to be delivered again."""
+    return name + SUFFIX, name + AGAIN
+
+
+def ensure(log: Log, *topics: str, **settings: str) -> None:
+    """That they are there, with one partition."""
+    for topic in topics:
+        try:
+            log.partitions(topic)
+            continue
+        except NotThere:
+            pass
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        try:
+            made = log.admin.create_topics(
+                [NewTopic(topic, 1, -1, config=config)], request_timeout=TIMEOUT_S
+            )
+            made[topic].result()
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise translated(failure.args[0], f"making {topic}", log.bootstrap) from None

@@ -1,0 +1,193 @@
+"""A subscription as a service: reads its topic as a member of a group, delivers, commits, buries.
+
+Called by `edges.services`. `Subscriber` is the same for whatever sends: webhooks by HTTP, alerts also by
+mail and commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.browse import groups
+from headwater.browse.decoding import Decoder
+from headwater.browse.errors import NotThere
+from headwater.browse.filters import Filter
+from headwater.browse.log import Log
+from headwater.browse.places import END
+from headwater.edges import counts
+from headwater.edges.appending import Appender
+from headwater.edges.webhooks import letters
+from headwater.edges.webhooks.delivering import Delivering, Outside
+from headwater.edges.webhooks.delivery import Delivery, Outcome, Sender
+from headwater.edges.webhooks.member import Fenced, Member
+from headwater.edges.webhooks.retrying import Retrying
+from headwater.errors import HeadwaterError
+
+BURY_AGAIN_S = 1.0
+_log = logging.getLogger("headwater.edges")
+_ATTEMPTS = counts.counter(
+    "headwater_edge_deliveries_total",
+    "Attempts to deliver a record by webhook, mail or command, by how they went",
+    ("subscription", "outcome"),
+)
+_BREAKER = counts.gauge(
+    "headwater_edge_breaker_open",
+    "1 while a subscription's circuit breaker is open",
+    ("subscription",),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read, and how it is delivered."""
+
+    name: str
+    """As in the file: `webhooks.billing`."""
+    group: str
+    topic: str
+    sender: Callable[[], Sender]
+    """Made when the service starts."""
+    filter: Filter = field(default_factory=Filter)
+    start: str = "end"
+    parallel: int = 16
+    retrying: Retrying = field(default_factory=Retrying)
+
+
+class Subscriber:
+    """The service."""
+
+    def __init__(self, wanted: Wanted, log: Log, appender: Appender, instance: str) -> None:
+        self.name = wanted.name
+        self._wanted, self._log, self._appender = wanted, log, appender
+        self._instance = instance
+        self._dead, self._again = letters.topics_of(wanted.name)
+        self._fenced: Fenced | None = None
+        self._delivering: Delivering | None = None
+
+    def facts(self) -> Mapping[str, Any]:
+        found = self._delivering
+        if found is None:
+            return {}
+        tally = found.tally
+        return {
+            "breaker": found.breaker.state,
+            "delivered": tally.delivered,
+            "failed_attempts": tally.failed,
+            "dead_letters": tally.dead,
+            "waiting": found.held,
+            "last_failed_attempt": tally.last_failure,
+        }
+
+    async def run(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced  # else two processes would take it from each other for ever
+        await asyncio.to_thread(self._prepare)
+        sender = _Counted(self._wanted, self._wanted.sender())
+        member: Member | None = None
+
+        async def commit(notes: Any) -> None:
+            assert member is not None
+            await member.commit(notes)
+
+        delivering = self._delivering = Delivering(
+            Outside(sender, commit, self._bury),
+            self._wanted.retrying,
+            self._wanted.parallel,
+            keep=self._wanted.filter.compiled(Decoder(self._log)),
+            again=self._again,
+        )
+        member = Member(
+            self._log, self._wanted.group, self._instance, delivering.assign, delivering.let_go
+        )
+        working = asyncio.create_task(delivering.run())
+        try:
+            member.subscribe([self._wanted.topic, self._again])
+            await self._read(member, delivering, working)
+        except Fenced as fenced:
+            self._fenced = fenced
+            raise
+        finally:
+            await self._end(member, delivering, working, sender)
+
+    async def _read(
+        self, member: Member, delivering: Delivering, working: asyncio.Task[None]
+    ) -> None:
+        while not working.done():
+            records = await member.poll()
+            if records:
+                delivering.feed(records)
+            member.hold(place for place in delivering.places() if delivering.is_full(place))
+            _BREAKER.labels(self.name).set(delivering.breaker.state != "closed")
+        await working  # for what it raises
+
+    async def _end(
+        self,
+        member: Member,
+        delivering: Delivering,
+        working: asyncio.Task[None],
+        sender: Sender,
+    ) -> None:
+        try:
+            if not working.done():
+                await delivering.let_go(delivering.places())
+        except HeadwaterError as error:
+            _log.warning("%s: %s", self.name, error)
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+            await member.close()
+            await sender.close()
+
+    def _prepare(self) -> None:
+        """Raises NotThere for a topic that does not exist."""
+        self._log.partitions(self._wanted.topic)
+        letters.ensure(self._log, self._dead, self._again)
+        if self._wanted.start == "end":
+            _begin_at_end(self._log, self._wanted.group, self._wanted.topic)
+
+    async def _bury(self, delivery: Delivery, reason: str) -> None:
+        """However long it takes: nothing is given up without a trace."""
+        draft = letters.letter(delivery, reason, self._wanted.group, self._again)
+        while True:
+            try:
+                await self._appender.append(self._dead, [draft])
+                break
+            except HeadwaterError as error:
+                _log.warning("%s: %s", self.name, error)
+                await asyncio.sleep(BURY_AGAIN_S)
+        counts.dead("webhook", self._dead)
+        _log.warning("%s: gave up on %s: %s", self.name, delivery.id, reason)
+
+
+class _Counted:
+    """A sender whose attempts are counted."""
+
+    def __init__(self, wanted: Wanted, inner: Sender) -> None:
+        self._inner, self._wanted = inner, wanted
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        outcome = await self._inner.send(delivery)
+        word = "delivered" if outcome.is_delivered else "failed"
+        _ATTEMPTS.labels(self._wanted.name, word).inc()
+        if outcome.is_delivered:
+            counts.went("webhook", self._wanted.topic, 1)
+        return outcome
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _begin_at_end(log: Log, group: str, topic: str) -> None:
+    """Of a group that has no position yet; partitions that come later are read from their beginning."""
+    try:
+        known = groups.named(log, group).partitions
+    except NotThere:
+        known = ()
+    if any(each.topic == topic and each.committed is not None for each in known):
+        return
+    planned = groups.plan_reset(log, group, groups.Reset(END), [topic])
+    groups.apply_reset(log, planned)
