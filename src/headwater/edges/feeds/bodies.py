@@ -1,0 +1,96 @@
+"""A record, or a row of a view, as the JSON of an event: made once, for all clients. Pure.
+
+    {"partition":0,"offset":17,"timestamp":"2026-11-15T15:00:00.000Z","key":"17","value":{"total":12},
+     "headers":[["trace","a1"]]}                       of a topic: as `headwater tail` prints it
+    {"key":"17","row":{"id":17,"total":12},"position":"orders:0=18"}                          of a view
+
+A value that is JSON stands there byte for byte as it was sent, so that no number loses a digit; only line
+ends are taken out, as an event of SSE is lines. What is no text is hexadecimal, as `value_hex`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from headwater.browse.decoding import Decoder
+from headwater.browse.records import Record
+
+POSITION_HEADER = "headwater-position"
+Body = Callable[[Record, Decoder], bytes]
+_ON_ONE_LINE = bytes.maketrans(b"\n\r", b"  ")
+"""In valid JSON they stand between values only: inside a text they are escaped."""
+
+
+def of_record(record: Record, decoder: Decoder) -> bytes:
+    shown: dict[str, Any] = {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": moment(record.timestamp_ms),
+        **_field("key", record.key, record.topic, decoder),
+        **_field("value", record.value, record.topic, decoder),
+    }
+    if record.headers:
+        shown["headers"] = [[name, _header(value)] for name, value in record.headers]
+    return orjson.dumps(shown)
+
+
+def of_row(record: Record, decoder: Decoder) -> bytes:
+    """A change of a view: key and value were written by `view_feed`, as text and as JSON."""
+    position = next((v for name, v in record.headers if name == POSITION_HEADER), None)
+    shown = {
+        "key": (record.key or b"").decode("utf-8", "replace"),
+        "row": None if record.value is None else orjson.Fragment(record.value),
+        "position": None if position is None else position.decode("utf-8", "replace"),
+    }
+    return orjson.dumps(shown)
+
+
+def gone(record: Record) -> Record:
+    """The record as one of a key that is not there, for those whose filter it does not fit any more."""
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        None,
+        record.headers,
+    )
+
+
+def moment(timestamp_ms: int) -> str | int:
+    """In UTC; a number of milliseconds that no calendar has stays a number."""
+    try:
+        at = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return timestamp_ms
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+def _field(name: str, data: bytes | None, topic: str, decoder: Decoder) -> dict[str, Any]:
+    if data is None:
+        return {name: None}
+    if data[:1] in (b"{", b"["):
+        try:
+            orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass  # text that begins like JSON
+        else:
+            return {name: orjson.Fragment(data.translate(_ON_ONE_LINE))}
+    shown = decoder.decode(data, topic)
+    if shown.kind == "hex":
+        return {f"{name}_hex": shown.value}
+    if shown.kind == "avro":
+        return {name: shown.value}
+    return {name: shown.text}
+
+
+def _header(value: bytes | None) -> Any:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return {"hex": value.hex()} if value is not None else None

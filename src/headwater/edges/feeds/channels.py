@@ -1,0 +1,65 @@
+"""Clients that get the same: one filter and one wire. What they get is made once, however many they are.
+
+Called by the feed with each batch, on the event loop. In a channel of state (of a snapshot, of a view), a
+record that does not fit the filter any more is told as the end of its key: else its old form would stay
+with the client for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from headwater.browse.filters import Filter
+from headwater.browse.records import Record
+from headwater.edges.feeds.asking import Choice
+from headwater.edges.feeds.bodies import gone
+from headwater.edges.feeds.outbox import Outbox
+from headwater.edges.feeds.wires import Chunk, Item, Wire
+
+Box = Outbox[Chunk]
+Change = tuple[Item, Item | None]
+"""An item, and the one of its key before it, where that is known."""
+Bodies = Callable[[Record], bytes]
+Kind = tuple[Filter, str, bool]
+
+
+class Channel:
+    """`bodies`: makes the event of a record that is told as gone."""
+
+    def __init__(self, tests: Choice, wire: Wire, bodies: Bodies, *, is_state: bool) -> None:
+        self._tests, self.wire, self._bodies = tests, wire, bodies
+        self._is_state = is_state
+        self.boxes: set[Box] = set()
+
+    def publish(self, changes: Sequence[Change], *, knows_before: bool) -> int:
+        """Returns how many events there were. `knows_before`: a key without an item before had none."""
+        items = list(self.chosen(changes, knows_before=knows_before))
+        for chunk, size in self.wire.records(items):
+            for box in self.boxes:
+                box.put(chunk, size)
+        return len(items)
+
+    def chosen(self, changes: Iterable[Change], *, knows_before: bool) -> Iterator[Item]:
+        tests = self._tests
+        if tests.is_empty:
+            yield from (item for item, _ in changes)
+            return
+        for item, before in changes:
+            if tests.fits(item.record):
+                yield item
+            elif self._is_state and tests.is_mine(item.record):
+                if tests.fits(before.record) if before is not None else not knows_before:
+                    yield self._as_gone(item)
+
+    def _as_gone(self, item: Item) -> Item:
+        if item.record.is_tombstone:
+            return item
+        record = gone(item.record)
+        return Item(record, item.id, self._bodies(record))
+
+    def beat(self, id: str) -> None:
+        """A heartbeat, for those that have nothing else to take."""
+        chunk, size = self.wire.heartbeat(id)
+        for box in self.boxes:
+            if box.is_empty:
+                box.put(chunk, size)

@@ -1,0 +1,265 @@
+"""One topic and all who follow it: one reader, the last records in memory, channels of clients.
+
+    log ──Follower──▶ publish ──▶ recent, fold ──▶ channels ──▶ the clients' boxes
+
+Everything here happens on the event loop, between two awaits, so a client that joins sees exactly what is
+behind the position at that moment: what came before is in the log or in `recent`, what comes after goes to
+its box.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.browse import topics
+from headwater.browse.decoding import Decoder
+from headwater.browse.errors import Unreachable
+from headwater.browse.log import Log
+from headwater.browse.records import Range, Record
+from headwater.edges import counts
+from headwater.edges.feeds.asking import Ask, Remembering
+from headwater.edges.feeds.bodies import Body
+from headwater.edges.feeds.channels import Box, Change, Channel, Kind
+from headwater.edges.feeds.event_ids import Offsets, text_of
+from headwater.edges.feeds.fold import Fold
+from headwater.edges.feeds.following import Batch, Follower
+from headwater.edges.feeds.reading import Readers
+from headwater.edges.feeds.recent import Recent
+from headwater.edges.feeds.wires import Item, Wire
+from headwater.errors import HeadwaterError
+
+RECENT_BYTES = 4 * 1024**2
+RECENT_OFFSETS = 2000
+"""How far back the reader begins: clients that come back after a restart of the edges find theirs."""
+STATE_BYTES = 256 * 1024**2
+PATIENCE_S = 15.0
+_DROPPED = counts.counter(
+    "headwater_feed_dropped_total", "Clients of changefeeds that were ended", ("why",)
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a feed may keep in memory."""
+
+    recent_bytes: int = RECENT_BYTES
+    state_bytes: int = STATE_BYTES
+
+
+class Feed:
+    """Of one topic. `start` it on the loop that it is for."""
+
+    def __init__(
+        self, log: Log, topic: str, body: Body, readers: Readers, decoder: Decoder, bounds: Bounds
+    ) -> None:
+        self.client, self.topic, self.body, self.readers = log, topic, body, readers
+        self.decoder = decoder
+        self._for_filters = Remembering(decoder)
+        self.position: Offsets = {}
+        self.recent = Recent(bounds.recent_bytes)
+        self.retention_ms: int | None = None
+        """How long a deleted key's last word is kept; None where the topic is not compacted."""
+        self._bounds = bounds
+        self._channels: dict[Kind, Channel] = {}
+        self._fold: Fold | None = None
+        self._folding: asyncio.Task[Fold] | None = None
+        self._pending: list[list[Item]] = []
+        self._moved = asyncio.Event()
+        self._follower: Follower | None = None
+        self.failure: HeadwaterError | None = None
+
+    # ---- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Returns once the reader is where the log ended when it was asked."""
+        held, self.retention_ms = await self.readers.run(lambda: _look(self.client, self.topic))
+        back = max(1, RECENT_OFFSETS // len(held))
+        self.position = {p: max(first, end - back) for p, (first, end) in held.items()}
+        self.recent.begin(self.position)
+        self._follower = Follower(
+            self.client,
+            self.topic,
+            self.position,
+            self.body,
+            self.decoder,
+            publish=self._publish,
+            failed=self.fail,
+        )
+        self._follower.start()
+        await self.reached({p: end for p, (_, end) in held.items()})
+
+    def stop(self, reason: str) -> None:
+        if self._follower is not None:
+            self._follower.stop()
+        if self._folding is not None:
+            self._folding.cancel()
+        for box in self.boxes():
+            box.drop(reason)
+        self._channels.clear()
+
+    def fail(self, error: HeadwaterError) -> None:
+        """The reader cannot go on: everybody is told why."""
+        self.failure = error
+        _DROPPED.labels("failed").inc(len(self.boxes()))
+        self.stop(str(error))
+        self._tell_moved()
+
+    # ---- what clients ask -------------------------------------------------------------------------
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.retention_ms is not None
+
+    async def held(self) -> dict[int, Range]:
+        return await self.readers.run(lambda: self.client.ranges(self.topic))
+
+    async def reached(self, offsets: Mapping[int, int]) -> None:
+        """Wait until the reader has come at least so far. The offsets must be in the log."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not self._covers(offsets):
+                    if self.failure is not None:
+                        raise self.failure
+                    await self._moved.wait()
+        except TimeoutError:
+            raise Unreachable(
+                f"{self.topic} was not read as far as {text_of(offsets)} within {PATIENCE_S:g} s",
+                hint="see what the broker logs, and come again",
+            ) from None
+
+    async def folded(self) -> Fold:
+        """The latest record of each key, at `position`; Refused where the topic has none such."""
+        if self.failure is not None:
+            raise self.failure
+        if self._fold is None:
+            if self._folding is None or self._folding.done():
+                self._folding = asyncio.create_task(self._build())
+            await asyncio.shield(self._folding)
+            assert self._fold is not None
+        return self._fold
+
+    def join(self, ask: Ask, wire: Wire, box: Box, *, is_state: bool) -> None:
+        """From now on, what is published is put into the box."""
+        if self.failure is not None:
+            raise self.failure
+        kind = (ask.filter, wire.name, is_state)
+        channel = self._channels.get(kind)
+        if channel is None:
+            tests = ask.tests(self._for_filters)
+            channel = Channel(tests, wire, self._bodied, is_state=is_state)
+            self._channels[kind] = channel
+        channel.boxes.add(box)
+
+    def leave(self, box: Box) -> None:
+        for kind, channel in list(self._channels.items()):
+            channel.boxes.discard(box)
+            if not channel.boxes:
+                del self._channels[kind]
+
+    def boxes(self) -> list[Box]:
+        return [box for channel in self._channels.values() for box in channel.boxes]
+
+    # ---- looked at by the hub, every moment ---------------------------------------------------------
+
+    def beat(self) -> None:
+        id = text_of(self.position)
+        for channel in self._channels.values():
+            channel.beat(id)
+
+    def drop_stalled(self, slow_s: float) -> None:
+        for box in self.boxes():
+            if box.stalled_s() > slow_s:
+                box.drop(f"too slow: it has taken nothing for {slow_s:g} s")
+        self._let_go()
+
+    # ---- records come -----------------------------------------------------------------------------
+
+    def _publish(self, batch: Batch) -> None:
+        if batch.added:
+            self.recent.begin(dict.fromkeys(batch.added, 0))
+        self.position = batch.position
+        if batch.items:
+            self.recent.add(batch.items)
+            self._to_channels(batch.items)
+        self._tell_moved()
+
+    def _to_channels(self, items: list[Item]) -> None:
+        if self._folding is not None and not self._folding.done():
+            self._pending.append(items)
+        changes = self._changes(items)
+        for channel in self._channels.values():
+            told = channel.publish(changes, knows_before=self._fold is not None)
+            counts.went(channel.wire.name, self.topic, told * len(channel.boxes))
+        self._let_go()
+
+    def _changes(self, items: list[Item]) -> list[Change]:
+        fold = self._fold
+        if fold is None:
+            return [(item, None) for item in items]
+        changes: list[Change] = []
+        try:
+            for item in items:
+                changes.append((item, fold.get(item.record.key)))
+                fold.add((item,))
+        except HeadwaterError as error:
+            self._fold = None
+            self._drop_state(str(error))
+            return [(item, None) for item in items]
+        return changes
+
+    def _drop_state(self, reason: str) -> None:
+        for (_, _, is_state), channel in self._channels.items():
+            for box in channel.boxes if is_state else ():
+                box.drop(reason)
+
+    def _let_go(self) -> None:
+        """Who was dropped gets nothing more, and no longer counts."""
+        for channel in list(self._channels.values()):
+            ended = {box for box in channel.boxes if box.dropped is not None}
+            if ended:
+                _DROPPED.labels("slow").inc(len(ended))
+                channel.boxes -= ended
+
+    def _bodied(self, record: Record) -> bytes:
+        return self.body(record, self.decoder)
+
+    # ---- the state of the topic -------------------------------------------------------------------
+
+    async def _build(self) -> Fold:
+        ends = dict(self.position)
+        self._pending = []
+        fold = Fold(self.topic, self._bounds.state_bytes)
+        try:
+            at: Offsets = dict.fromkeys(ends, 0)
+            while any(at[p] < end for p, end in ends.items()):
+                piece = await self.readers.piece(self.topic, at, ends, self._plain)
+                fold.add(piece.items)
+                at = piece.position
+            for items in self._pending:
+                fold.add(items)
+            self._fold = fold  # no await since the last batch was added
+        finally:
+            self._pending = []
+        return fold
+
+    def _plain(self, records: list[Record]) -> list[Item]:
+        return [Item(record, "", self._bodied(record)) for record in records]
+
+    def _covers(self, offsets: Mapping[int, int]) -> bool:
+        return all(self.position.get(p, -1) >= offset for p, offset in offsets.items())
+
+    def _tell_moved(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+def _look(log: Log, topic: str) -> tuple[dict[int, Range], int | None]:
+    """What the topic holds, and how long it keeps tombstones where it is compacted."""
+    held = log.ranges(topic)
+    settings = topics.named(log, topic)
+    if not settings.is_compacted:
+        return held, None
+    kept = settings.settings.get("delete.retention.ms")
+    return held, int(kept.value) if kept is not None and kept.value.isdigit() else 86_400_000

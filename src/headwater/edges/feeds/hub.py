@@ -1,0 +1,177 @@
+"""All changefeeds of the process: a feed for each topic that somebody follows, and for a while after that.
+
+Called by the routes. One task looks after all clients: heartbeats, and those that take nothing are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from headwater.browse.decoding import Decoder
+from headwater.browse.log import Log
+from headwater.edges import counts
+from headwater.edges.config import Limits
+from headwater.edges.errors import Overloaded
+from headwater.edges.feeds.asking import Ask
+from headwater.edges.feeds.bodies import Body
+from headwater.edges.feeds.channels import Box
+from headwater.edges.feeds.feed import Bounds, Feed
+from headwater.edges.feeds.outbox import Outbox
+from headwater.edges.feeds.reading import Readers
+from headwater.edges.feeds.session import Session
+from headwater.edges.feeds.wires import Wire
+
+HEARTBEAT_S = 15.0
+LOOK_S = 1.0
+LINGER_S = 30.0
+"""A topic is followed so long after its last client: most come back."""
+FULL_RETRY_S = 5.0
+STOPPING = "the edges are stopping: come again with the last id"
+_CLIENTS = counts.gauge("headwater_feed_clients", "Changefeeds that are open", ("way",))
+
+
+class Hub:
+    """`clock`: for tests that do not want to wait."""
+
+    def __init__(
+        self,
+        log: Log,
+        limits: Limits,
+        *,
+        bounds: Bounds | None = None,
+        linger_s: float = LINGER_S,
+        heartbeat_s: float = HEARTBEAT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.log, self.readers, self.decoder = log, Readers(log), Decoder(log)
+        self._limits, self._bounds, self._clock = limits, bounds or Bounds(), clock
+        self._linger_s, self._heartbeat_s = linger_s, heartbeat_s
+        self._feeds: dict[tuple[str, Body], asyncio.Task[Feed]] = {}
+        self._users: dict[tuple[str, Body], int] = {}
+        self._timers: dict[tuple[str, Body], asyncio.TimerHandle] = {}
+        self._boxes: set[Box] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self.is_ended = False
+
+    @property
+    def clients(self) -> int:
+        return len(self._boxes)
+
+    def feeds(self) -> dict[str, int]:
+        """Topics that are followed now, and by how many."""
+        return {topic: self._users.get((topic, body), 0) for topic, body in self._feeds}
+
+    @asynccontextmanager
+    async def session(
+        self, topic: str, body: Body, ask: Ask, wire: Wire, *, is_state: bool = False
+    ) -> AsyncIterator[Session]:
+        """A client that has begun. Raises what is wrong with what it asks for."""
+        if self.is_ended:
+            raise Overloaded(STOPPING, FULL_RETRY_S)
+        if len(self._boxes) >= self._limits.clients:
+            counts.refused(wire.name, "clients")
+            raise Overloaded(f"{self._limits.clients} changefeeds are open already", FULL_RETRY_S)
+        box: Box = Outbox(self._limits.client_buffer_bytes, self._clock)
+        self._boxes.add(box)
+        _CLIENTS.labels(wire.name).inc()
+        try:
+            async with self.feed(topic, body) as feed:
+                session = Session(feed, ask, wire, box, is_state=is_state)
+                await session.begin()
+                yield session
+        finally:
+            box.close()
+            self._boxes.discard(box)
+            _CLIENTS.labels(wire.name).dec()
+
+    @asynccontextmanager
+    async def feed(self, topic: str, body: Body) -> AsyncIterator[Feed]:
+        """The feed of a topic, started where nobody had it."""
+        kind = (topic, body)
+        self._users[kind] = self._users.get(kind, 0) + 1
+        if (timer := self._timers.pop(kind, None)) is not None:
+            timer.cancel()
+        try:
+            yield await self._started(kind)
+        finally:
+            self._users[kind] -= 1
+            if not self._users[kind]:
+                later = asyncio.get_running_loop().call_later(self._linger_s, self._let_go, kind)
+                self._timers[kind] = later
+
+    async def _started(self, kind: tuple[str, Body]) -> Feed:
+        task = self._feeds.get(kind)
+        if task is not None and task.done() and _is_over(task):
+            task = None
+        if task is None:
+            task = self._feeds[kind] = asyncio.create_task(self._start(*kind))
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(task)
+
+    async def _start(self, topic: str, body: Body) -> Feed:
+        feed = Feed(self.log, topic, body, self.readers, self.decoder, self._bounds)
+        try:
+            await feed.start()
+        except BaseException:
+            feed.stop("it could not be started")
+            raise
+        return feed
+
+    def _let_go(self, kind: tuple[str, Body]) -> None:
+        self._timers.pop(kind, None)
+        if not self._users.get(kind):
+            self._users.pop(kind, None)
+            task = self._feeds.pop(kind, None)
+            if task is not None:
+                _stop(task, "nobody follows it")
+
+    # ---- looking after all of them ------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        beaten = self._clock()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            is_due = self._clock() - beaten >= self._heartbeat_s
+            if is_due:
+                beaten = self._clock()
+            for task in list(self._feeds.values()):
+                if task.done() and not _is_over(task):
+                    feed = task.result()
+                    feed.drop_stalled(self._limits.slow_seconds)
+                    if is_due:
+                        feed.beat()
+
+    def end(self) -> None:
+        """Everybody is told, and nobody let in any more. The process is about to stop."""
+        self.is_ended = True
+        for box in list(self._boxes):
+            box.drop(STOPPING)
+
+    def close(self) -> None:
+        self.end()
+        if self._looking is not None:
+            self._looking.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in self._feeds.values():
+            _stop(task, STOPPING)
+        self._feeds.clear()
+        self.readers.close()
+
+
+def _is_over(task: asyncio.Task[Feed]) -> bool:
+    """Of a task that is done: it failed to start, or has failed since."""
+    if task.cancelled() or task.exception() is not None:
+        return True
+    return task.result().failure is not None
+
+
+def _stop(task: asyncio.Task[Feed], reason: str) -> None:
+    if not task.done():
+        task.cancel()
+    elif not task.cancelled() and task.exception() is None:
+        task.result().stop(reason)

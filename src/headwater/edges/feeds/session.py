@@ -1,0 +1,171 @@
+"""One client of a changefeed from its first event to its last, whatever the wire.
+
+    begin            where it starts: behind an id, at a place, or with a snapshot
+    catch up         piece by piece from the log, until what is missing is in memory
+    join             from here on, what comes is put into its box
+    take             until it is dropped, or goes away
+
+`begin` raises what is wrong with the request, before anything is answered. `chunks` then never raises:
+whatever ends it is told in a last event.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+
+from confluent_kafka.admin import OffsetSpec
+
+from headwater.browse.places import END, located
+from headwater.browse.records import Range, Record
+from headwater.edges.feeds.asking import Ask, Remembering
+from headwater.edges.feeds.bodies import gone
+from headwater.edges.feeds.channels import Box
+from headwater.edges.feeds.event_ids import Offsets, lost, placed, text_of
+from headwater.edges.feeds.feed import Feed
+from headwater.edges.feeds.wires import Chunk, Item, Wire
+from headwater.errors import HeadwaterError
+
+QUIET_S = 5.0
+"""A client that is behind, and whose filter keeps nothing, hears at least so often that it is alive."""
+_log = logging.getLogger("headwater.edges")
+
+
+class Session:
+    """`is_state`: rows of a view, whose snapshot comes first and whose filter tells what leaves it."""
+
+    def __init__(self, feed: Feed, ask: Ask, wire: Wire, box: Box, *, is_state: bool) -> None:
+        self._feed, self._ask, self._wire, self.box = feed, ask, wire, box
+        wants = ask.snapshot if ask.snapshot is not None else feed.is_compacted
+        self._is_state = is_state or (wants and ask.place is None)
+        self._tests = ask.tests(Remembering(feed.decoder))
+        self._at: Offsets = {}
+        self._gaps: dict[int, Range] = {}
+        self._snapshot: list[Item] | None = None
+
+    # ---- where it starts --------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Raises Misunderstood, NotThere, Refused, Unreachable."""
+        feed, ask = self._feed, self._ask
+        if ask.after is not None and await self._resumes(ask.after):
+            return
+        if ask.place is None and self._is_state:
+            fold = await feed.folded()
+            # Both of one moment: nothing awaits between them.
+            self._snapshot, self._at = fold.items(self._fits), dict(feed.position)
+            return
+        await self._begin_at()
+
+    async def _resumes(self, after: Offsets) -> bool:
+        """Whether it can go on where it was; a state with holes in it is shown anew instead."""
+        feed = self._feed
+        held = await feed.held()
+        at = placed(feed.topic, after, held)
+        self._gaps = lost(at, held)
+        if self._is_state and (self._gaps or await self._may_miss_deletes(at)):
+            self._gaps = {}
+            return False
+        self._at = {p: max(offset, held[p][0]) for p, offset in at.items()}
+        return True
+
+    async def _may_miss_deletes(self, at: Offsets) -> bool:
+        """Compaction forgets tombstones after a while: whoever was away for longer would not hear of them."""
+        feed, kept_ms = self._feed, self._feed.retention_ms
+        if kept_ms is None:
+            return False
+        spec = OffsetSpec.for_timestamp(max(0, int(time.time() * 1000) - kept_ms // 2))
+        places = [(feed.topic, p) for p in at]
+        recent = await feed.readers.run(lambda: feed.client.offsets(places, spec))
+        held = await feed.held()
+        safe = {p: recent[feed.topic, p] for p in at}
+        return any(offset < (held[p][1] if safe[p] < 0 else safe[p]) for p, offset in at.items())
+
+    async def _begin_at(self) -> None:
+        feed, place = self._feed, self._ask.place
+        self._at = dict(feed.position)  # the end, as this process has read it
+        if place is None or place == END:
+            return
+        held = await feed.held()
+        found = await feed.readers.run(lambda: located(feed.client, feed.topic, place, held))
+        self._at = {**self._at, **found.offsets}
+
+    # ---- what it gets -----------------------------------------------------------------------------
+
+    async def chunks(self) -> AsyncGenerator[Chunk, None]:
+        try:
+            async for chunk in self._all():
+                yield chunk
+        except HeadwaterError as error:
+            self.box.drop(str(error))
+        except Exception as error:
+            _log.exception("a changefeed of %s failed", self._feed.topic)
+            self.box.drop(f"a mistake of ours: {type(error).__name__}")
+        finally:
+            self._feed.leave(self.box)
+        if self.box.dropped is not None:
+            yield self._wire.event("dropped", {"reason": self.box.dropped})[0]
+
+    async def _all(self) -> AsyncIterator[Chunk]:
+        for chunk in self._first():
+            yield chunk
+        async for chunk in self._caught_up():
+            yield chunk
+        while (chunk_or_end := await self.box.take()) is not None:
+            yield chunk_or_end
+
+    def _first(self) -> Iterator[Chunk]:
+        wire = self._wire
+        for partition, (first, end) in sorted(self._gaps.items()):
+            yield wire.event("gap", {"partition": partition, "from": first, "to": end})[0]
+        if self._snapshot is None:
+            return
+        rows, self._snapshot = self._snapshot, None
+        yield wire.event("snapshot", {})[0]
+        # Without ids: who loses the connection in the middle begins with the snapshot again.
+        bare = (Item(item.record, "", item.body) for item in rows)
+        yield from (chunk for chunk, _ in wire.records(bare))
+        yield wire.event("live", {"records": len(rows)}, text_of(self._at))[0]
+
+    async def _caught_up(self) -> AsyncIterator[Chunk]:
+        """Ends having joined the feed."""
+        feed, wire, box = self._feed, self._wire, self.box
+        await feed.reached(self._at)
+        spoke = time.monotonic()
+        while box.dropped is None and not box.is_closed:
+            self._at = {p: self._at.get(p, 0) for p in feed.position}
+            if feed.recent.covers(self._at):
+                missed = feed.recent.behind(self._at)
+                feed.join(self._ask, wire, box, is_state=self._is_state)  # no await since `missed`
+                known = ((item.record, item.body) for item in missed)
+                for chunk, _ in wire.records(self._made(known, self._at)):
+                    yield chunk
+                return
+            piece = await feed.readers.piece(feed.topic, self._at, feed.position, self._listed)
+            self._at = piece.position
+            for chunk, _ in wire.records(piece.items):
+                yield chunk
+                spoke = time.monotonic()
+            if time.monotonic() - spoke > QUIET_S:
+                yield wire.heartbeat(text_of(self._at))[0]
+                spoke = time.monotonic()
+
+    def _listed(self, records: list[Record]) -> list[Item]:
+        return list(self._made(((record, None) for record in records), self._at))
+
+    def _made(
+        self, records: Iterable[tuple[Record, bytes | None]], at: Mapping[int, int]
+    ) -> Iterator[Item]:
+        """Events for this client alone: their ids count what it has, not what the feed has."""
+        own, feed = dict(at), self._feed
+        for record, body in records:
+            own[record.partition] = record.offset + 1
+            if self._tests.fits(record):
+                yield Item(record, text_of(own), body or feed.body(record, feed.decoder))
+            elif self._is_state and self._tests.is_mine(record):
+                ended = gone(record)
+                yield Item(ended, text_of(own), feed.body(ended, feed.decoder))
+
+    def _fits(self, item: Item) -> bool:
+        return self._tests.fits(item.record)
