@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 import msgspec
 
+from headwater.browse.errors import Misunderstood
 from headwater.browse.publishing import Draft
-from headwater.errors import HeadwaterError
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
@@ -37,7 +37,7 @@ _NOT_ATTRIBUTES = ("data", "data_base64")
 _INT_MOST = 2**31
 
 
-class NotAnEvent(HeadwaterError):
+class NotAnEvent(Misunderstood):
     """What was sent as a CloudEvent is none."""
 
 

@@ -4,7 +4,8 @@
     schema = "schemas/order.json"        # below the project's folder; formats are checked too
 
 Called by `http_in`, hooks and bridges: `Schemas.of(context)`, then `complaint(topic, value)`. Only the edges
-look: other clients of the log write what they like. Nothing is fetched: what a schema refers to is in its file.
+look: other clients of the log write what they like. Nothing is fetched: what a schema refers to must be in
+its file.
 """
 
 from __future__ import annotations

@@ -1,0 +1,179 @@
+"""POST /topics/{topic}: events in by HTTP, answered with their position once they are on disk.
+
+The body becomes records in `parcels`; they go to the log through `appending`, or, under an Idempotency-Key,
+through `once`. What is wrong with a request is said in the answer (`answers`), and nothing of it is stored;
+with `?partial=true` the bad lines of NDJSON go to the topic's dead letters instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from headwater.browse.dead_letters.letter import HEADER, SUFFIX
+from headwater.browse.errors import Misunderstood
+from headwater.browse.publishing import Draft
+from headwater.edges import bodies, counts, described
+from headwater.edges.answers import problem
+from headwater.edges.bridges.letters import ensure_topic
+from headwater.edges.context import Context
+from headwater.edges.errors import Forbidden
+from headwater.edges.guard import who
+from headwater.edges.ndjson import Bad
+from headwater.edges.once import Appended
+from headwater.edges.parcels import Ask, Parcel, parcel
+from headwater.edges.remembered import Span, spans_of
+from headwater.edges.schemas import Schemas
+from headwater.views.position import Position
+
+POSITION = "Headwater-Position"
+REPLAY = "Idempotent-Replay"
+WAY = "http"
+LARGE_BYTES = 256 * 1024
+"""From here on a body is taken apart in a thread, so that others are served meanwhile."""
+BAD_LINES_MOST = 100
+IDEMPOTENCY_KEY_MAX = 255
+
+
+def router(context: Context) -> APIRouter:
+    found = APIRouter(tags=["events in"])
+    sending = _Sending(context)
+
+    @found.post("/topics/{topic}", **described.POST_TOPIC)
+    async def post(
+        request: Request,
+        topic: Annotated[str, Path(**described.TOPIC)],
+        key: Annotated[str | None, Query(**described.KEY)] = None,
+        key_field: Annotated[str | None, Query(**described.KEY_FIELD)] = None,
+        partial: Annotated[bool, Query(**described.PARTIAL)] = False,
+        headwater_key: Annotated[str | None, Header(**described.KEY_HEADER)] = None,
+        idempotency_key: Annotated[str | None, Header(**described.IDEMPOTENCY_KEY)] = None,
+    ) -> Response:
+        if topic.startswith("__"):
+            raise Forbidden(f"{topic} is the log's own", hint="other clients may, by their rights")
+        body = await bodies.read(request, context.edges.limits.body_bytes)
+        ask = Ask(request.headers, headwater_key if key is None else key, key_field)
+        return await sending.send(request, topic, ask, body, idempotency_key, partial=partial)
+
+    return found
+
+
+class _Sending:
+    """From an understood request to its answer."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._schemas = Schemas.of(context)
+        self._letters: set[str] = set()
+        """Topics of dead letters that are known to be there."""
+
+    async def send(
+        self,
+        request: Request,
+        topic: str,
+        ask: Ask,
+        body: bytes,
+        idempotency_key: str | None,
+        *,
+        partial: bool,
+    ) -> Response:
+        made = parcel if len(body) < LARGE_BYTES else _in_thread
+        found = made(ask, body, self._schemas.get(topic))
+        what = found if isinstance(found, Parcel) else await found
+        if what.bad and not partial:
+            counts.refused(WAY, "bad lines")
+            return _bad_lines(what.bad, len(what.drafts))
+        once = None
+        if idempotency_key is not None:
+            once = _Key(f"{who(request)}|{topic}|{_checked_key(idempotency_key)}", ask.digest(body))
+        if what.bad:
+            await self._put_letters(topic, what.bad, once)
+        appended = await self._append(topic, what.drafts, once)
+        if appended.is_new:
+            counts.arrived(WAY, topic, len(what.drafts), len(body))
+        return _answer(topic, what, appended)
+
+    async def _append(self, topic: str, drafts: Sequence[Draft], once: _Key | None) -> Appended:
+        if once is not None:
+            return await self._context.once.append(topic, once.key, drafts, digest=once.digest)
+        if not drafts:
+            await self._context.appender.check_topic(topic)
+        return Appended(spans_of(await self._context.appender.append(topic, drafts)), True)
+
+    async def _put_letters(self, topic: str, bad: Sequence[Bad], once: _Key | None) -> None:
+        """Before the good ones: a request that ends between the two is sent again."""
+        await self._context.appender.check_topic(topic)
+        letters = topic + SUFFIX
+        if letters not in self._letters:
+            await asyncio.to_thread(ensure_topic, self._context.log, letters)
+            self._letters.add(letters)
+        drafts = [_letter(topic, each) for each in bad]
+        beside = None if once is None else _Key(f"{once.key}|dead letters", once.digest)
+        appended = await self._append(letters, drafts, beside)
+        if appended.is_new:
+            counts.dead(WAY, topic, len(drafts))
+
+
+class _Key:
+    """Under which a request is stored once."""
+
+    def __init__(self, key: str, digest: str) -> None:
+        self.key, self.digest = key, digest
+
+
+async def _in_thread(*words: Any) -> Parcel:
+    return await asyncio.to_thread(parcel, *words)
+
+
+def _checked_key(key: str) -> str:
+    if not 0 < len(key) <= IDEMPOTENCY_KEY_MAX:
+        raise Misunderstood(f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_MAX} characters")
+    return key
+
+
+def _letter(topic: str, bad: Bad) -> Draft:
+    said = {"topic": topic, "partition": "-1", "offset": "-1", "group": "headwater.http"}
+    said |= {"message": bad.reason, "line": str(bad.line)}
+    return Draft(None, bad.value, [(HEADER + name, text.encode()) for name, text in said.items()])
+
+
+def _bad_lines(bad: Sequence[Bad], good: int) -> Response:
+    first = bad[0]
+    return problem(
+        422,
+        f"{len(bad)} of {len(bad) + good} lines are no good, and nothing is stored; "
+        f"the first is line {first.line}: {first.reason}",
+        hint="mend them, or store the others with ?partial=true",
+        lines=_listed(bad),
+    )
+
+
+def _listed(bad: Sequence[Bad]) -> list[dict[str, Any]]:
+    return [{"line": each.line, "reason": each.reason} for each in bad[:BAD_LINES_MOST]]
+
+
+def _answer(topic: str, what: Parcel, appended: Appended) -> Response:
+    spans = appended.spans
+    headers = {}
+    if spans:
+        position = Position({topic: {span.partition: span.last + 1 for span in spans}})
+        headers[POSITION] = str(position)
+    if not appended.is_new:
+        headers[REPLAY] = "true"
+    said: dict[str, Any] = {"topic": topic}
+    if what.is_bulk:
+        said |= {"records": len(what.drafts), "ranges": [_range(span) for span in spans]}
+    else:
+        said |= {"partition": spans[0].partition, "offset": spans[0].first}
+    if what.bad:
+        said |= {"refused": len(what.bad), "lines": _listed(what.bad), "letters": topic + SUFFIX}
+    return JSONResponse(said, headers=headers)
+
+
+def _range(span: Span) -> dict[str, int]:
+    return dict(span._asdict())
