@@ -6,7 +6,10 @@ when the page is written.
 
 from __future__ import annotations
 
+import dataclasses
+
 from headwater.capture.config import _COMMON as CAPTURE
+from headwater.edges.config import KINDS, Edges, Limits
 from headwater.project.file import _SECTIONS as SECTIONS
 from headwater.project.file import Project
 
@@ -53,6 +56,23 @@ CAPTURE_MEANING = {
     "traced": "Share of streamed records with a `traceparent`. Default: `ratio` of `[edges.tracing]`, or 0.",
 }
 
+EDGES_LIMITS = {
+    "body_bytes": "Of one request; a larger one is answered with 413.",
+    "waiting_bytes": "Of all that is on its way to the log; beyond it, requests are answered with 429.",
+    "requests_per_second": "Of one token, or of one address where there are none; 0: no limit.",
+    "clients": "Changefeeds open at once.",
+    "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
+    "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
+}
+EDGES_KINDS = {
+    "tokens": "Who may read and write what: [HTTP in](http.md).",
+    "topics": "A JSON Schema for what comes in: [HTTP in](http.md).",
+    "hooks": "Webhooks in: [Webhooks](webhooks.md).",
+    "webhooks": "Webhooks out: [Webhooks](webhooks.md).",
+    "alerts": "Rules that tell somebody: [Webhooks and alerts](webhooks.md).",
+    "bridges": "UDP, StatsD, multicast: [Devices](devices.md); ZeroMQ, MQTT, AMQP: [Bridges](bridges.md).",
+}
+
 
 def page() -> str:
     parts = [HEAD]
@@ -78,7 +98,25 @@ def page() -> str:
         "| key | |\n|---|---|\n| `to` | The [target](targets.md), as in `sqlite:data/views.db`; "
         "must be there. |\n"
     )
+    parts.append(_edges())
     return "\n".join(parts)
+
+
+def _edges() -> str:
+    limits = {each.name: each.default for each in dataclasses.fields(Limits)}
+    _refuse_others(EDGES_LIMITS, set(limits))
+    _refuse_others(EDGES_KINDS, set(KINDS))
+    lines = ["## [edges]\n", "`headwater edges`: [HTTP, webhooks, devices, bridges](edges.md).\n"]
+    lines += ["| key | default | |", "|---|---|---|"]
+    lines += [f"| `listen` | `{Edges.listen}` | Where HTTP is served; beyond this machine only with tokens. |"]
+    lines += ["| `origins` | | Pages that browsers may call us from. |"]
+    lines += [f"| `name` | `{Edges.name}` | Of this process, where several serve one log. |"]
+    lines += ["\n## [edges.limits]\n", "| key | default | |", "|---|---|---|"]
+    lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]
+    lines += ["\n## [edges.KIND.NAME]\n", "| section | |", "|---|---|"]
+    lines += [f"| `[edges.{kind}.NAME]` | {words} |" for kind, words in EDGES_KINDS.items()]
+    lines += ["| `[edges.tracing]` | Traces from capture to view: [Seeing](seeing.md). |\n"]
+    return "\n".join(lines)
 
 
 def _row(full: str, key: str) -> str:
