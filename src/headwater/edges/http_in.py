@@ -102,12 +102,12 @@ class _Sending:
         if once is not None:
             return await self._context.once.append(topic, once.key, drafts, digest=once.digest)
         if not drafts:
-            await self._context.appender.check_topic(topic)
+            await self._context.appender.needs_keys(topic)
         return Appended(spans_of(await self._context.appender.append(topic, drafts)), True)
 
     async def _put_letters(self, topic: str, bad: Sequence[Bad], once: _Key | None) -> None:
         """Before the good ones: a request that ends between the two is sent again."""
-        await self._context.appender.check_topic(topic)
+        await self._context.appender.needs_keys(topic)
         letters = topic + SUFFIX
         if letters not in self._letters:
             await asyncio.to_thread(ensure_topic, self._context.log, letters)
