@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xdist.scheduler.loadscope import LoadScopeScheduling
 
 COMPAT = "tests/compat/"
-TOGETHER = ("tests/security/", "tests/broker/settings/", "tests/console/")
+TOGETHER = ("tests/edges/bridges/", "tests/security/", "tests/broker/settings/", "tests/console/")
 TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/", "tests/processing/")
 """Here it is each folder below that shares a Spark session or a database."""
 SNIPPETS = "tests/docs/test_snippets.py"
@@ -31,6 +31,7 @@ LONGEST_FIRST = (
     "tests/spark/",
     "tests/views/",
     "tests/console/",
+    "tests/edges/bridges/",
     "tests/project/test_kills",
     "tests/project/test_promote",
     "tests/testing/test_rehearsal.py",

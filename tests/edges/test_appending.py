@@ -78,3 +78,26 @@ async def test_beyond_the_bound_a_sender_is_told_to_come_again(
     assert told.value.retry_after > 0
     await first
     await appender.append(name, large)
+
+
+async def test_many_values_are_counted_by_partition(appender: Appender, topic: Callable[..., str]):
+    name = topic(partitions=3)
+    one = await appender.append_values(name, [b"v"] * 500)
+    assert [(span.first, span.last, span.records) for span in one] == [(0, 499, 500)]
+    keys = [b"k%d" % number for number in range(500)]
+    spans = await appender.append_values(name, [b"v"] * 500, keys)
+    assert sum(span.records for span in spans) == 500 and len(spans) == 3
+    with pytest.raises(Refused, match="no key"):
+        await appender.append_values(topic(cleanup_policy="compact"), [b"v"])
+    with pytest.raises(Refused):
+        await appender.append_values(topic(max_message_bytes=1000), [os.urandom(5000)])
+
+
+async def test_each_record_has_an_outcome_of_its_own(appender: Appender, topic: Callable[..., str]):
+    name = topic(max_message_bytes=1000)
+    good, bad = (
+        await appender.append_each(name, [Draft(None, b"v")]),
+        [Draft(None, os.urandom(5000))],
+    )
+    assert good == [(0, 0)]
+    assert isinstance((await appender.append_each(name, bad))[0], Refused)

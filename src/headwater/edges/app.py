@@ -23,8 +23,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from headwater import __version__
+from headwater.edges import described, tracing
 from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
 from headwater.edges.context import Context
+from headwater.edges.guard import Guard
 from headwater.edges.services import Service, run_all
 from headwater.errors import HeadwaterError
 
@@ -59,9 +61,7 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     for router in _parts(ROUTERS, "router"):
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
-    for guard in _parts(("guard",), "Guard"):
-        return guard(app, context, loopback_only=loopback_only)
-    return app
+    return Guard(tracing.middleware(app, context), context, loopback_only=loopback_only)
 
 
 def services_of(context: Context) -> list[Service]:
@@ -111,6 +111,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
         schemes = found["components"].setdefault("securitySchemes", {})
         schemes["token"] = {"type": "http", "scheme": "bearer"}
         found["security"] = [{"token": []}, {}]
+        if hasattr(described, "everywhere"):
+            described.everywhere(found)
         app.openapi_schema = found
     return app.openapi_schema
 

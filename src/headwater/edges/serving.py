@@ -45,7 +45,7 @@ def serve(
     if project is not None:
         os.chdir(project.folder)  # paths in its file mean that
     address = bootstrap or (project.address if project is not None else default_bootstrap)
-    with _bound(host, port) as listener:
+    with _bound(host, port, edges.limits.slow_seconds) as listener:
         _run(edges, project, address, client, listener, say)
 
 
@@ -60,6 +60,7 @@ def _run(
     try:
         import uvicorn
 
+        from headwater.edges import feeds
         from headwater.edges.app import make_app
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("headwater"):
@@ -73,6 +74,10 @@ def _run(
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield  # uvicorn's own would end the process by the signal again
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            feeds.end(context)  # they would be waited for
+            await super().shutdown(sockets)
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     host, port = listener.getsockname()[:2]
@@ -132,7 +137,7 @@ def _checked(edges: Edges) -> tuple[str, int]:
 
 
 @contextmanager
-def _bound(host: str, port: int) -> Iterator[socket.socket]:
+def _bound(host: str, port: int, slow_seconds: float) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -142,4 +147,7 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
             hint="give another address with --listen, or listen = … under [edges]",
         ) from None
     with listener:
+        if patience := getattr(socket, "TCP_USER_TIMEOUT", None):
+            # The kernel ends connections of clients that take nothing: asyncio would wait for ever.
+            listener.setsockopt(socket.IPPROTO_TCP, patience, int(slow_seconds * 1000))
         yield listener
