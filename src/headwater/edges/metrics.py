@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -17,13 +18,13 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 
 from headwater.browse import groups, topics
+from headwater.browse.log import Log
 from headwater.edges import counts, families
 from headwater.edges.context import Context
-from headwater.edges.families import CaptureSeen
 from headwater.edges.metered import captures_seen, views_seen
 from headwater.errors import HeadwaterError
 
-FOR_S = {"topics": 1.0, "groups": 1.0, "views": 2.0, "captures": 10.0}
+FOR_S = {"log": 1.0, "views": 2.0, "captures": 10.0}
 WAIT_S = 5.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _WAITING = counts.gauge("headwater_edge_waiting_bytes", "Bytes on their way to the log")
@@ -70,10 +71,7 @@ class Scrape:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        looks: dict[str, Callable[[], Any]] = {
-            "topics": lambda: topics.listed(context.log),
-            "groups": lambda: groups.listed(context.log),
-        }
+        looks: dict[str, Callable[[], Any]] = {"log": lambda: _log(context.log)}
         project = context.project
         if project is not None and project.pipelines:
             looks["views"] = views_seen(context.log, project)
@@ -92,8 +90,7 @@ class Scrape:
 
     def _families(self, answers: dict[str, Any]) -> Iterator[Metric]:
         told: dict[str, Callable[[Any], Iterator[Metric]]] = {
-            "topics": families.of_topics,
-            "groups": families.of_groups,
+            "log": lambda seen: chain(families.of_topics(seen[0]), families.of_groups(seen[1])),
             "views": families.of_views,
             "captures": families.of_captures,
         }
@@ -103,6 +100,10 @@ class Scrape:
         yield from families.of_looks({n: each.trouble for n, each in self._glances.items()})
         for name, answer in answers.items():
             yield from told[name](answer)
+
+
+def _log(log: Log) -> tuple[list[topics.Topic], list[groups.Group]]:
+    return topics.listed(log), groups.listed(log)
 
 
 class _Joined:
@@ -129,6 +130,3 @@ def router(context: Context) -> APIRouter:
         return Response(await scrape.text(), media_type=CONTENT_TYPE)
 
     return routes
-
-
-__all__ = ["CaptureSeen", "Glance", "Scrape", "router"]

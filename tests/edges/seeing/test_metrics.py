@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.browse import groups, topics
+from headwater.browse import topics
 from headwater.browse.log import Log
 from headwater.browse.publishing import Draft, publish
 from headwater.capture.config import CaptureConfig
@@ -84,7 +84,7 @@ def test_topics_and_groups_are_told_as_they_are(log: Log, topic: Callable[..., s
     assert value(found, "headwater_group_offset", **place) == 1
     assert value(found, "headwater_group_lag_records", **place) == 2
     assert value(found, "headwater_group_members", group=f"g-{name}") == 0
-    assert value(found, "headwater_up", part="topics") == 1
+    assert value(found, "headwater_up", part="log") == 1
     assert value(found, "headwater_edge_service_running", service="bridges.sensors") == 0
     assert value(found, "headwater_edge_service_failures", service="bridges.sensors") == 3
     assert (value(found, "process_resident_memory_bytes") or 0) > 1e6
@@ -143,13 +143,11 @@ def _project(folder: Path, topic: str) -> None:
 def test_a_log_that_is_away_leaves_its_metrics_out_and_the_rest_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    for module in (groups, topics):
-        monkeypatch.setattr(module, "TIMEOUT_S", 0.5)  # nobody is going to answer
+    monkeypatch.setattr(topics, "TIMEOUT_S", 0.5)  # nobody is going to answer
     with context_of("127.0.0.1:1") as context:
         context.status.of("alerts.x").doing = "running"
         found = scraped(context)
-    assert value(found, "headwater_up", part="topics") == 0
-    assert value(found, "headwater_up", part="groups") == 0
+    assert value(found, "headwater_up", part="log") == 0
     assert value(found, "headwater_edge_service_running", service="alerts.x") == 1
     assert not any(name == "headwater_topic_end_offset" for name, _ in found)
 
