@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from bench.broker import machine
 from bench.events.measure import Commands, Events
 from bench.events.ours import Ours
 from bench.events.peer import Peer
+
+RESULTS = Path(__file__).parents[1] / "results"
+Measured = Commands | Events
+Rows = dict[tuple[str, str], Measured]
+"""By contestant and what it did."""
 
 
 def main() -> None:
@@ -31,6 +39,13 @@ def main() -> None:
     words.add_argument("--replay", type=int, default=1_000_000, help="events that are replayed")
     words.add_argument("--peer-replay", type=int, default=100_000, help="… by the others")
     words.add_argument("--without-postgres", action="store_true")
+    words.add_argument(
+        "--json",
+        type=Path,
+        default=RESULTS / "last-events.json",
+        metavar="FILE",
+        help="where the figures go (the documentation quotes bench/results/events.json)",
+    )
     chosen = words.parse_args()
     if chosen.quick:
         chosen.seconds, chosen.long = chosen.seconds / 5, chosen.long // 5
@@ -40,8 +55,12 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder,
         peers(Path(folder), not chosen.without_postgres) as others,
     ):
-        compare(Path(folder), others, chosen)
+        about = machine.describe(Path(folder))
+        rows = compare(Path(folder), others, chosen)
     print(f"load after: {os.getloadavg()[0]:.1f}")
+    plan = {"seconds": chosen.seconds, "long": chosen.long, "replay": chosen.replay}
+    keep(chosen.json, about, {**plan, "peer_replay": chosen.peer_replay}, rows)
+    print(f"figures: {os.path.relpath(chosen.json)}")
 
 
 @contextlib.contextmanager
@@ -76,7 +95,16 @@ def peers(folder: Path, with_postgres: bool) -> Iterator[list[Peer]]:
         yield found
 
 
-def compare(folder: Path, others: list[Peer], chosen: argparse.Namespace) -> None:
+def keep(path: Path, about: dict[str, Any], plan: dict[str, Any], rows: Rows) -> None:
+    found: dict[str, dict[str, Any]] = {}
+    for (who, what), measured in rows.items():
+        found.setdefault(what, {})[who] = measured.figures()
+    document = {"machine": about, "plan": plan, "measurements": found}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def compare(folder: Path, others: list[Peer], chosen: argparse.Namespace) -> Rows:
     ours = Ours(folder)
     try:
         rows = commands(ours, others, chosen.seconds)
@@ -84,16 +112,17 @@ def compare(folder: Path, others: list[Peer], chosen: argparse.Namespace) -> Non
         rows |= replays(ours, others, chosen)
     finally:
         ours.close()
-    ratios(rows, [each.name for each in others])
+    ratios({place: found.rate for place, found in rows.items()}, [each.name for each in others])
+    return rows
 
 
-def show(name: str, what: str, found: Commands | Events) -> float:
+def show(name: str, what: str, found: Measured) -> Measured:
     print(f"{name:<12} {what:<34} {found.line()}", flush=True)
-    return found.rate
+    return found
 
 
-def commands(ours: Ours, others: list[Peer], seconds: float) -> dict[tuple[str, str], float]:
-    rows: dict[tuple[str, str], float] = {}
+def commands(ours: Ours, others: list[Peer], seconds: float) -> Rows:
+    rows: Rows = {}
     for clients, what in ((1, "1 client"), (16, "16 clients")):
         each = max(50, int(seconds * (2_000 if clients == 1 else 800)))
         rows["headwater", what] = show("headwater", what, ours.commands(clients, each))
@@ -108,8 +137,8 @@ def commands(ours: Ours, others: list[Peer], seconds: float) -> dict[tuple[str, 
     return rows
 
 
-def openings(ours: Ours, others: list[Peer], events: int) -> dict[tuple[str, str], float]:
-    rows: dict[tuple[str, str], float] = {}
+def openings(ours: Ours, others: list[Peer], events: int) -> Rows:
+    rows: Rows = {}
     plain, snapped = f"open {events:,} events", f"open {events:,}, snapshot"
     name = ours.history(events, 1, snapshot_every=5_000)
     ours.opening(name, False)  # the decoder is compiled once per machine
@@ -123,10 +152,8 @@ def openings(ours: Ours, others: list[Peer], events: int) -> dict[tuple[str, str
     return rows
 
 
-def replays(
-    ours: Ours, others: list[Peer], chosen: argparse.Namespace
-) -> dict[tuple[str, str], float]:
-    rows: dict[tuple[str, str], float] = {}
+def replays(ours: Ours, others: list[Peer], chosen: argparse.Namespace) -> Rows:
+    rows: Rows = {}
     name = ours.history(chosen.replay, 1_000)
     rows["headwater", "replay"] = show("headwater", "replay", ours.replay(name))
     for peer in others:
