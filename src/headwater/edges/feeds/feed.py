@@ -13,10 +13,11 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.browse import topics
+from confluent_kafka.admin import ConfigResource
+
 from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Unreachable
-from headwater.browse.log import Log
+from headwater.browse.errors import Unreachable, told
+from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.records import Range, Record
 from headwater.edges import counts
 from headwater.edges.feeds.asking import Ask, Remembering
@@ -258,8 +259,10 @@ class Feed:
 def _look(log: Log, topic: str) -> tuple[dict[int, Range], int | None]:
     """What the topic holds, and how long it keeps tombstones where it is compacted."""
     held = log.ranges(topic)
-    settings = topics.named(log, topic)
-    if not settings.is_compacted:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    with told(f"reading the settings of {topic}", log.bootstrap):
+        asked = log.admin.describe_configs([resource], request_timeout=TIMEOUT_S)
+        settings = asked[resource].result()
+    if "compact" not in (settings["cleanup.policy"].value or ""):
         return held, None
-    kept = settings.settings.get("delete.retention.ms")
-    return held, int(kept.value) if kept is not None and kept.value.isdigit() else 86_400_000
+    return held, int(settings["delete.retention.ms"].value or 0)

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Refused, translated
+from headwater.browse.errors import Refused, Unreachable, translated
 from headwater.browse.log import SCAN_BYTES, Log
 from headwater.browse.records import record_of
 from headwater.browse.stuck import Detour, Stuck, is_stuck
@@ -32,7 +32,8 @@ TURN_S = 0.25
 AT_ONCE = 1000
 AHEAD_MAX = 4
 """Batches that wait for the loop."""
-PARTITIONS_EVERY_S = 10.0
+PARTITIONS_EVERY_S = 5.0
+"""How soon a partition that is new, or a topic that is gone, is noticed: librdkafka takes minutes."""
 _WAIT_MS = 500
 _PASSING = frozenset(
     {
@@ -152,9 +153,9 @@ class Follower:
     def _add_partitions(self, consumer: Consumer) -> None:
         try:
             numbers = self._client.partitions(self._topic)
-        except HeadwaterError as error:
+        except Unreachable as error:
             _log.debug("partitions of %s: %s", self._topic, error)
-            return  # the broker is away for a moment; what is really gone, the consumer tells
+            return  # the broker is away for a moment
         new = [number for number in numbers if number not in self._at]
         if new:
             consumer.incremental_assign([TopicPartition(self._topic, p, 0) for p in new])
