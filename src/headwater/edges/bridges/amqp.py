@@ -223,7 +223,7 @@ class Exchange(Outbound):
             )
         except aiormq.exceptions.PublishError:
             return Refusal(record, f"no queue is bound for the routing key {routing_key!r}")
-        except ValueError as error:  # a routing key that is no text, or too long
+        except (ValueError, TypeError) as error:  # a routing key that is no text, or too long
             return Refusal(record, f"AMQP cannot carry it: {error}")
         return None
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 KEYS = ("routing-key", "message-id", "none")
 TOMBSTONE = "headwater-tombstone"
 PERSISTENT = 2
+SHORT_BYTES_MAX = 255
+"""Of a property such as content-type; a longer one goes as a header."""
 _PROPERTIES = {
     "content_type": "content-type",
     "content_encoding": "content-encoding",
@@ -88,7 +90,7 @@ def properties_of(record: Record) -> spec.Basic.Properties:
         if name in _OF_THE_HOP:
             continue
         text = _text(value)
-        if name in ours and isinstance(text, str):
+        if name in ours and isinstance(text, str) and len(text.encode()) <= SHORT_BYTES_MAX:
             known[ours[name]] = text
         else:
             own[name] = text
@@ -102,8 +104,8 @@ def properties_of(record: Record) -> spec.Basic.Properties:
     )
 
 
-def _text(value: bytes | None) -> str | bytes | None:
+def _text(value: bytes | None) -> str | bytearray | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
-        return value
+        return bytearray(value or b"")  # what AMQP's tables have for bytes

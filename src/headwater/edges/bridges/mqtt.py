@@ -122,32 +122,37 @@ class Publication(Outbound):
         self._open: dict[int, Record] = {}
         self._refused: list[Refusal] = []
         self._temporary: str | None = None
-        self._done = asyncio.Event()
+        self._heard = asyncio.Event()
         self._connection = Connection(self.end)
         client = self._connection.client
         client.on_publish = lambda _, __, number, reason, ___: self._connection.later(
             self._acknowledged, number, reason
         )
         await self._connection.open()
-        self._connection.broken.add_done_callback(lambda _: self._done.set())
+        self._connection.broken.add_done_callback(lambda _: self._heard.set())
 
     async def send(self, records: Sequence[Record]) -> Sequence[Refusal]:
-        self._open.clear()
-        self._done.clear()
         self._refused = []
-        # Acknowledgements are heard on this loop, so none can come before the last is noted here.
         for record in records:
+            while len(self._open) >= self._connection.window:
+                await self._acknowledgement()
             self._publish(record)
-        if self._open:
-            try:
-                async with asyncio.timeout(CONFIRM_TIMEOUT_S):
-                    await self._done.wait()
-            except TimeoutError:
-                raise self._connection.failure("did not acknowledge in time") from None
+        while self._open:
+            await self._acknowledgement()
+        return self._refused
+
+    async def _acknowledgement(self) -> None:
+        """Wait for one. They are heard on this loop: none can come before its number is noted."""
+        self._heard.clear()
+        self._connection.check()
+        try:
+            async with asyncio.timeout(CONFIRM_TIMEOUT_S):
+                await self._heard.wait()
+        except TimeoutError:
+            raise self._connection.failure("did not acknowledge in time") from None
         self._connection.check()
         if self._temporary is not None:
             raise self._connection.failure(f"did not take a message: {self._temporary}")
-        return self._refused
 
     def _publish(self, record: Record) -> None:
         self._connection.check()
@@ -171,8 +176,7 @@ class Publication(Outbound):
                 self._refused.append(Refusal(record, f"the MQTT broker refused it: {reason}"))
             else:
                 self._temporary = str(reason)
-        if not self._open:
-            self._done.set()
+        self._heard.set()
 
     async def close(self) -> None:
         if hasattr(self, "_connection"):

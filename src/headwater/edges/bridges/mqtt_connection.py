@@ -24,6 +24,8 @@ CONNECT_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 30
 INFLIGHT_MAX = 1000
 """What the broker may send ahead, and we, before something is acknowledged."""
+INFLIGHT_UNTOLD = 100
+"""Where the broker does not say how many it takes (MQTT 3.1.1)."""
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 OPTIONS = {"qos": 1, "version": "5", "client_id": "", "ca": ""}
 
@@ -41,6 +43,8 @@ class Connection:
         self.broken: asyncio.Future[str] = self._loop.create_future()
         self._connected: asyncio.Future[Any] = self._loop.create_future()
         self._answers: dict[int, asyncio.Future[list[Any]]] = {}
+        self.window = INFLIGHT_UNTOLD
+        """How many publications may be under way at once."""
         self.client = self._made()
 
     @property
@@ -60,6 +64,7 @@ class Connection:
             reconnect_on_failure=False,
             manual_ack=True,
         )
+        client.max_inflight_messages = 0  # we count, by what the broker says when we are connected
         if self.address.user:
             client.username_pw_set(self.address.user, self.address.password)
         if self._end.scheme == "mqtts":
@@ -134,9 +139,8 @@ class Connection:
     # ---- from paho's thread ---------------------------------------------------------------------
 
     def _on_connect(self, client: Client, _: Any, flags: Any, reason: Any, given: Any) -> None:
-        # More at once than the broker wants is a protocol error (MQTT 5, section 3.3.4).
-        wanted = getattr(given, "ReceiveMaximum", INFLIGHT_MAX) if given else 20
-        client.max_inflight_messages_set(min(wanted, INFLIGHT_MAX))
+        if self.is_v5:  # more at once than the broker wants is a protocol error (section 3.3.4)
+            self.window = min(getattr(given, "ReceiveMaximum", INFLIGHT_MAX), INFLIGHT_MAX)
         self.later(_settle, self._connected, reason)
 
     def _on_disconnect(self, client: Client, _: Any, flags: Any, reason: Any, given: Any) -> None:

@@ -137,6 +137,7 @@ class Sub(_In):
 class _Out(Outbound):
     OPTIONS: ClassVar[Mapping[str, Any]] = {"bind": False, "high_water_mark": 1000}
     _KIND: ClassVar[str]
+    _MORE: ClassVar[Mapping[str, int]] = {}
 
     @classmethod
     def check(cls, end: End) -> list[str]:
@@ -144,8 +145,7 @@ class _Out(Outbound):
 
     async def open(self) -> None:
         self._socket = _Socket(self.end, self._KIND)
-        # IMMEDIATE: hand messages only to peers that are there, and wait while there is none.
-        self._socket.open(sndhwm=self.end.options["high_water_mark"], immediate=1)
+        self._socket.open(sndhwm=self.end.options["high_water_mark"], **self._MORE)
 
     async def send(self, records: Sequence[Record]) -> Sequence[Refusal]:
         import zmq
@@ -181,6 +181,8 @@ class Push(_Out):
         "buffers when either side stops suddenly: ZeroMQ does not tell what has arrived"
     )
     _KIND = "PUSH"
+    # Hand messages only to peers that are there, and wait while there is none.
+    _MORE: ClassVar[Mapping[str, int]] = {"immediate": 1}
 
 
 class Pub(_Out):
@@ -190,7 +192,33 @@ class Pub(_Out):
         "everything for a subscriber that is away, still connecting, or slower than the high-water mark; "
         "everything while nobody subscribes"
     )
-    _KIND = "PUB"
+    _KIND = "XPUB"  # as PUB, and hears of subscriptions
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end)
+        self._subscribed: set[bytes] = set()
+
+    async def send(self, records: Sequence[Record]) -> Sequence[Refusal]:
+        self._hear()
+        return await super().send(records)
+
+    def _hear(self) -> None:
+        import zmq
+
+        try:
+            while True:
+                said = self._socket.plain.recv(zmq.NOBLOCK)
+                change = self._subscribed.add if said[:1] == b"\x01" else self._subscribed.discard
+                change(said[1:])
+        except zmq.Again:
+            pass
+
+    def status(self) -> Mapping[str, Any]:
+        """The prefixes that somebody subscribes to, a hundred of them."""
+        if hasattr(self, "_socket") and self._socket.plain is not None:
+            self._hear()
+        shown = [each.decode("utf-8", "backslashreplace") for each in sorted(self._subscribed)]
+        return {"subscribed": shown[:100]}
 
 
 def endpoint_of(end: End) -> str:
