@@ -124,11 +124,11 @@ class PatientPub(Pub):
 class TestPub(OutboundConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Outbound]:
-        return lambda: PatientPub(end(f"zmq+pub://{tmp_path}/socket", Pub))
+        return lambda: PatientPub(end(f"zmq+pub://{tmp_path}/socket", Pub, {"bind": True}))
 
     @pytest.fixture
     def got(self, tmp_path: Path) -> Iterator[Got]:
-        peer = ZmqPeer(zmq.SUB, f"ipc://{tmp_path}/socket", bind=True)
+        peer = ZmqPeer(zmq.SUB, f"ipc://{tmp_path}/socket", bind=False)
         peer.socket.subscribe(b"")
 
         async def got(count: int) -> list[bytes]:
