@@ -19,6 +19,7 @@ from headwater.browse.searching import by_key
 from headwater.browse.state import state_of
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.browse.conftest import make_topic, put
+from tests.browse.test_share_groups import share_group_is_shown_moved_and_deleted
 from tests.compat.missing import skip_or_fail
 from tests.compat.waiting import until
 
@@ -68,3 +69,7 @@ def test_every_question_is_answered_by_apache_kafka_as_well(kafka: Log):
     assert [each.name for each in groups.listed(kafka)] == ["g"]
     groups.delete(kafka, "g")
     assert groups.listed(kafka) == []
+
+
+def test_a_share_group_of_apache_kafka_is_shown_moved_and_deleted(kafka: Log):
+    share_group_is_shown_moved_and_deleted(kafka, make_topic(kafka), "queue")

@@ -11,14 +11,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 
+from headwater.browse import share_groups
 from headwater.browse.errors import Misunderstood, NotThere, Refused, told, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.places import Place, located
 
 _ENDED = ("EMPTY", "DEAD", "UNKNOWN")
+_CONSUMERS = (ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER)
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,13 @@ class PartitionLag:
     committed: int | None
     end: int | None
     member: str | None = None
+    told: int | None = None
+    """Of a share group: how many records are not settled, where the broker knows it."""
 
     @property
     def lag(self) -> int | None:
+        if self.told is not None:
+            return self.told
         if self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
@@ -49,7 +60,7 @@ class PartitionLag:
 
 @dataclass(frozen=True)
 class Group:
-    """`kind`: classic or consumer (KIP-848)."""
+    """`kind`: classic, consumer (KIP-848) or share (a queue, whose `committed` is where its start is)."""
 
     name: str
     state: str
@@ -72,15 +83,19 @@ class Group:
 
 
 def listed(log: Log) -> list[Group]:
-    """Every consumer group, with members and lag, by name."""
+    """Every group, with members and lag, by name."""
     with told("listing groups", log.bootstrap):
         answer = log.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
-    return _groups(log, sorted(each.group_id for each in answer.valid))
+    consumers = [each.group_id for each in answer.valid if each.type in _CONSUMERS]
+    found = _groups(log, consumers) + _share_groups(log, share_groups.names(log))
+    return sorted(found, key=lambda each: each.name)
 
 
 def named(log: Log, name: str) -> Group:
     (found,) = _groups(log, [name])
     if found.state in ("DEAD", "UNKNOWN") and not found.partitions:
+        if name in share_groups.names(log):
+            return _share_groups(log, [name])[0]
         raise NotThere(
             f"there is no group {name!r}", hint="headwater groups list shows those that exist"
         )
@@ -117,6 +132,7 @@ class Move:
 class ResetPlan:
     group: str
     moves: tuple[Move, ...] = field(default=())
+    is_share: bool = False
 
     @property
     def changes(self) -> list[Move]:
@@ -131,7 +147,8 @@ def plan_reset(
     partitions: Sequence[int] | None = None,
 ) -> ResetPlan:
     """What would change; a dry run. A group that does not exist yet may be given a first position."""
-    (group,) = _groups(log, [name])
+    shared = _share_groups(log, [name] if name in share_groups.names(log) else [])
+    (group,) = shared or _groups(log, [name])
     _refuse_active(group, "reset")
     known = {(each.topic, each.partition): each.committed for each in group.partitions}
     chosen = list(topics) or group.topics
@@ -153,11 +170,15 @@ def plan_reset(
         else:
             raise Misunderstood("a reset needs a place or a shift", hint="say where to")
         moves += [Move(topic, p, known.get((topic, p)), offset) for p, offset in sorted(at.items())]
-    return ResetPlan(name, tuple(moves))
+    return ResetPlan(name, tuple(moves), bool(shared))
 
 
 def apply_reset(log: Log, planned: ResetPlan) -> None:
     if not planned.moves:
+        return
+    if planned.is_share:
+        starts = {(each.topic, each.partition): each.after for each in planned.moves}
+        share_groups.move(log, planned.group, starts)
         return
     places = [TopicPartition(each.topic, each.partition, each.after) for each in planned.moves]
     what = f"resetting group {planned.group}"
@@ -198,6 +219,24 @@ def _groups(log: Log, names: list[str]) -> list[Group]:
         found = {name: _described(future) for name, future in described.items()}
     ends = _ends(log, {place for each in committed.values() for place in each} | _held(found))
     return [_group(name, found[name], committed[name], ends) for name in names]
+
+
+def _share_groups(log: Log, names: list[str]) -> list[Group]:
+    found = share_groups.described(log, names)
+    held = {place for each in found.values() for one in each.members for place in one.partitions}
+    ends = _ends(log, {place for each in found.values() for place in each.starts} | held)
+    groups = []
+    for each in found.values():
+        places = sorted({*each.starts, *(p for one in each.members for p in one.partitions)})
+        partitions = tuple(
+            PartitionLag(
+                *place, each.starts.get(place), ends.get(place), None, each.lags.get(place)
+            )
+            for place in places
+        )
+        members = tuple(Member(*one) for one in each.members)
+        groups.append(Group(each.name, each.state, "share", members, partitions, each.assignor))
+    return groups
 
 
 def _described(future: Any) -> Any:

@@ -190,7 +190,7 @@ def look(log: Log) -> Sample:
 
 
 def _lags(log: Log, ends: Mapping[Place, int]) -> dict[str, dict[Place, int]]:
-    """What share groups are behind is not to be had this way: they are left out."""
+    """Of consumer groups. What share groups are behind costs a question more: their page asks it."""
     with told("looking at groups", log.bootstrap):
         listed = log.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
         names = [
