@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.edges.multicast.packets import Ask, Message, decode
-from headwater.edges.multicast.receiver import Arrived, Event, Gap, Patience
+from headwater.edges.multicast.receiver import Arrived, Event, Gap, Joined, Patience
 from headwater.edges.multicast.sender import Holding, Sender
 from headwater.edges.multicast.sessions import Resumed, Sessions
 
@@ -63,10 +63,12 @@ class Receiver:
     ) -> None:
         self.sessions = Sessions(patience, seed=seed, resumed=resumed)
         self.events: list[Event] = []
+        self.joined: list[Joined] = []
         self._world = world
 
     def hears(self, datagram: bytes) -> None:
-        self.events += self.sessions.heard(datagram, SENDER, self._world.now)
+        for event in self.sessions.heard(datagram, SENDER, self._world.now):
+            (self.joined if isinstance(event, Joined) else self.events).append(event)  # type: ignore[arg-type]
 
     def tick(self) -> None:
         events, asks = self.sessions.tick(self._world.now)
@@ -146,6 +148,7 @@ class World:
                 assert event.message.value == self.sent[session, expected], where
                 expected += 1
             else:
+                assert isinstance(event, Gap)
                 assert event.first == expected <= event.last, where
                 expected = event.last + 1
         assert expected == last + 1, f"seed {self.seed}: ended at {expected - 1} of {last}"

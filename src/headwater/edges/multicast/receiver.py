@@ -67,7 +67,14 @@ class Gap(NamedTuple):
     reason: str
 
 
-Event = Arrived | Gap
+class Joined(NamedTuple):
+    """A session is heard from this sequence on; what was before it is no concern of this receiver."""
+
+    session: int
+    first: int
+
+
+Event = Arrived | Gap | Joined
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.edges.multicast.packets import Ask, Data, Unreadable, decode, encode
-from headwater.edges.multicast.receiver import Event, Patience, Session
+from headwater.edges.multicast.receiver import Event, Joined, Patience, Session
 
 SESSIONS_MAX = 256
 Address = tuple[str, int]
@@ -66,9 +66,13 @@ class Sessions:
         known = self._open.pop(packet.session, None)
         events: list[Event] = []
         if known is None:
-            newest = packet.sequence if isinstance(packet, Data) else packet.last
-            known = _Known(self._begun(packet.session, packet.oldest, newest, now), source)
             events = self._make_room()
+            is_new = packet.session not in self._resumed
+            newest = packet.sequence if isinstance(packet, Data) else packet.last
+            session = self._begun(packet.session, packet.oldest, newest, now)
+            known = _Known(session, source)
+            if is_new:
+                events.append(Joined(packet.session, session.expected))
         self._open[packet.session] = known  # at the end: the first is the one longest silent
         return events + known.session.heard(packet, now)
 
@@ -82,6 +86,11 @@ class Sessions:
             if ask is not None:
                 asks.append((known.source, encode(ask, self._secret)))
         return events, asks
+
+    def was_deaf(self, seconds: float) -> None:
+        """Nobody was listening for so long: that was not the senders' silence."""
+        for known in self._open.values():
+            known.session.heard_at += seconds
 
     @property
     def is_missing_some(self) -> bool:
