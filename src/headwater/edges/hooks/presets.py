@@ -1,4 +1,4 @@
-"""The senders that people know, as styles; `plain` and `token` are for all others, with their own settings."""
+"""The senders that people know, as styles; `plain` and `token` are for all others, by their settings."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def router(context: Context) -> APIRouter:
                 "description": "Stored; Slack's question whether we are there is answered, too",
                 "content": {"application/json": {"schema": {"anyOf": [_STORED, _CHALLENGE]}}},
             },
-            **responses(400, 401, 403, 404, 408, 413, 422, 429, 503),
+            **responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
         },
         openapi_extra={"requestBody": _ANY_BODY, "security": []},
     )

@@ -112,12 +112,19 @@ class Delivering:
             self._touch(place)
             self._start(place)
 
-    def is_full(self, place: Place) -> bool:
-        account = self._accounts.get(place)
-        return self.held_bytes >= HELD_BYTES_MAX or (account is not None and account.is_full)
+    def full(self) -> set[Place]:
+        """Of these partitions nothing more is to be read for now."""
+        if self.held_bytes >= HELD_BYTES_MAX:
+            return set(self._accounts)
+        return {place for place, account in self._accounts.items() if account.is_full}
 
     def places(self) -> list[Place]:
         return list(self._accounts)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit may be asked for soon; read by other threads, too."""
+        return self.held_bytes > 0 or bool(self._touched)
 
     @property
     def held(self) -> int:

@@ -1,8 +1,10 @@
 """A member of a consumer group that commits what an account says, for an event loop.
 
-Called by `subscribing`. Polls and commits in two threads of its own, so that a commit need not wait for
-records. When partitions come or go, the loop is asked to take them or to finish with them before the group
-goes on; so no two processes deliver from one partition, unless one of them is taken for dead.
+Called by `subscribing`. One thread owns the consumer: no call of confluent-kafka's gets through while another
+thread polls. So it polls in short turns while something is to be committed, and commits in between; that a
+commit is durable it hears while it polls. When partitions come or go, the loop is asked to take them or to
+finish with them before the group goes on; so no two processes deliver from one partition, unless one of them
+is taken for dead.
 
 The member is static (KIP-345), named after the edges: after kill -9 the next process of that name goes on at
 once, and one of the same name beside it fences this one, which then stays away.
@@ -12,10 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+import queue
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -26,10 +31,14 @@ from headwater.edges.webhooks.account import Note
 from headwater.edges.webhooks.delivering import NotNow
 from headwater.edges.webhooks.delivery import Place
 
-TURN_S = 0.25
+IDLE_TURN_S = 0.1
+BUSY_TURN_S = 0.01
+COMMIT_TURN_S = 0.002
+T = TypeVar("T")
 SESSION_MS = 10_000
 REBALANCE_S = 30.0
 _AT_ONCE = 500
+_QUIET = "headwater.browse.librdkafka"
 _PASSING = frozenset(
     {
         KafkaError._PARTITION_EOF,
@@ -61,7 +70,6 @@ _LATER = frozenset(
 )
 """Of a commit: the group or the broker is busy with itself."""
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
-T = TypeVar("T")
 _log = logging.getLogger("headwater.edges")
 
 
@@ -69,77 +77,147 @@ class Fenced(Unreachable):
     """Another process of this name has taken over."""
 
 
+class Listener(Protocol):
+    """Who is told, on the loop."""
+
+    def assign(self, place: Place, position: int, metadata: str | None) -> None: ...
+
+    async def let_go(self, places: Iterable[Place]) -> None: ...
+
+    def feed(self, records: Iterable[Record]) -> None: ...
+
+    def full(self) -> set[Place]:
+        """Of these partitions nothing more is to be read for now."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit may be asked for soon."""
+
+
 class Member:
-    """`taken` hears where to go on in a partition, `given_up` that partitions are to be finished with."""
+    """`run` it; whoever listens may then be told."""
 
-    def __init__(
-        self,
-        log: Log,
-        group: str,
-        instance: str,
-        taken: Callable[[Place, int, str | None], None],
-        given_up: Callable[[Collection[Place]], Awaitable[None]],
-    ) -> None:
+    def __init__(self, log: Log, group: str, instance: str, listener: Listener) -> None:
         self.group = group
-        self._log, self._instance = log, instance
-        self._taken, self._given_up = taken, given_up
+        self._log, self._instance, self._listener = log, instance, listener
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix=group)
+        self._asked: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
+        self._commit: _Commit | None = None
         self._paused: set[Place] = set()
-        self._consumer = Consumer(
-            {
-                **log.settings,
-                "group.id": group,
-                "group.instance.id": instance,
-                "session.timeout.ms": SESSION_MS,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "allow.auto.create.topics": False,
-                "topic.metadata.refresh.interval.ms": 10_000,
-                "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 4 * 1024,
-            },
-            logger=logging.getLogger("headwater.browse.librdkafka"),
-        )
+        self._closing = False
+        self._consumer = Consumer(self._settings(), logger=logging.getLogger(_QUIET))
 
-    def subscribe(self, topics: list[str]) -> None:
-        self._consumer.subscribe(
-            topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
+    def _settings(self) -> dict[str, Any]:
+        return {
+            **self._log.settings,
+            "group.id": self.group,
+            "group.instance.id": self._instance,
+            "session.timeout.ms": SESSION_MS,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+            "topic.metadata.refresh.interval.ms": 10_000,
+            "fetch.wait.max.ms": 100,
+            "queued.max.messages.kbytes": 4 * 1024,
+            "on_commit": self._on_commit,
+        }
 
-    async def poll(self) -> list[Record]:
-        """What has come, after a quarter of a second at most."""
-        return await self._in_thread(self._some)
+    async def run(self, topics: list[str]) -> None:
+        """Until `close`, or until it fails. Cancelled, it goes on: whoever cancels it closes it."""
+        ended: asyncio.Future[None] = self._loop.create_future()
+
+        def work() -> None:
+            failure: Exception | None = None
+            try:
+                self._work(topics)
+            except Exception as error:
+                failure = error
+            self._loop.call_soon_threadsafe(_end, ended, failure)
+
+        threading.Thread(target=work, name=self.group, daemon=True).start()
+        await asyncio.shield(ended)
+
+    def close(self) -> None:
+        self._closing = True
+        self._asked.put(None)
 
     async def commit(self, notes: Mapping[Place, Note]) -> None:
-        """Durable when it returns. Raises NotNow."""
+        """Durable when it returns. Raises NotNow. One at a time."""
         places = [
             TopicPartition(*place, note.position, metadata=note.metadata)
             for place, note in notes.items()
         ]
-        await self._in_thread(self._committed, places)
+        asked = _Commit(places, self._loop.create_future())
+        self._asked.put(asked)
+        await asked.heard
 
-    def hold(self, full: Iterable[Place]) -> None:
-        """Read nothing more of these partitions for now, and on in all others."""
-        wanted = set(full)
-        self._change(self._consumer.pause, wanted - self._paused)
-        self._change(self._consumer.resume, self._paused - wanted)
-        self._paused = wanted
+    # ---- the thread -------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        await self._in_thread(self._consumer.close)
-        self._threads.shutdown(wait=False)
+    def _work(self, topics: list[str]) -> None:
+        lost = self._on_lost
+        try:
+            self._consumer.subscribe(
+                topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=lost
+            )
+            while not self._closing:
+                self._turn()
+        finally:
+            self._consumer.close()
+            self._told_of(NotNow("the member has left its group"))
+            while not self._asked.empty():
+                if (asked := self._asked.get()) is not None:
+                    self._end_commit(asked, NotNow("the member has left its group"))
 
-    # ---- in threads -------------------------------------------------------------------------------
+    def _turn(self) -> None:
+        if self._commit is not None:
+            found = self._some(COMMIT_TURN_S)  # the answer is heard within
+        elif self._listener.is_busy or not self._asked.empty():
+            self._take_commit()
+            found = self._some(0.0)
+        else:
+            found = self._some(IDLE_TURN_S)
+        if found or self._paused:
+            self._hold(self._on_loop(self._fed(found)))
 
-    async def _in_thread(self, work: Callable[..., T], *words: Any) -> T:
-        return await self._loop.run_in_executor(self._threads, partial(work, *words))
+    def _take_commit(self) -> None:
+        try:
+            asked = self._asked.get(timeout=BUSY_TURN_S)
+        except queue.Empty:
+            return
+        if asked is None:
+            return
+        self._commit = asked
+        try:
+            self._consumer.commit(offsets=asked.places, asynchronous=True)
+        except KafkaException as failure:
+            self._told_of(self._meaning(failure.args[0]))
 
-    def _some(self) -> list[Record]:
-        first = self._consumer.poll(TURN_S)
+    def _on_commit(self, error: Any, places: list[TopicPartition]) -> None:
+        failed = error or next((each.error for each in places if each.error is not None), None)
+        self._told_of(None if failed is None else self._meaning(failed))
+
+    def _told_of(self, failure: Exception | None) -> None:
+        asked, self._commit = self._commit, None
+        if asked is not None:
+            self._end_commit(asked, failure)
+
+    def _end_commit(self, asked: _Commit, failure: Exception | None) -> None:
+        self._loop.call_soon_threadsafe(_end, asked.heard, failure)
+
+    def _meaning(self, error: Any) -> Exception:
+        if error.code() in _LATER:
+            return NotNow(str(error))
+        return self._told(error, f"committing for {self.group}")
+
+    async def _fed(self, records: list[Record]) -> set[Place]:
+        self._listener.feed(records)
+        return self._listener.full()
+
+    def _some(self, wait_s: float) -> list[Record]:
+        first = self._consumer.poll(wait_s)
         found: list[Record] = []
         for message in [] if first is None else [first, *self._consumer.consume(_AT_ONCE, 0.0)]:
             error: Any = message.error()
@@ -149,19 +227,6 @@ class Member:
                 raise self._told(error, f"following as {self.group}")
         return found
 
-    def _committed(self, places: list[TopicPartition]) -> None:
-        try:
-            answered = self._consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException as failure:
-            error: Any = failure.args[0]
-        else:
-            error = next((each.error for each in answered or [] if each.error is not None), None)
-        if error is None:
-            return
-        if error.code() in _LATER:
-            raise NotNow(str(error))
-        raise self._told(error, f"committing for {self.group}")
-
     def _told(self, error: Any, what: str) -> Exception:
         if error.code() in _FENCED or "FENCED" in (error.str() or "").upper():
             return Fenced(
@@ -170,12 +235,19 @@ class Member:
             )
         return translated(error, what, self._log.bootstrap)
 
-    def _change(self, change: Callable[[list[TopicPartition]], None], places: set[Place]) -> None:
-        for place in places:
-            try:
-                change([TopicPartition(*place)])
-            except KafkaException:
-                pass  # it is no longer ours
+    def _hold(self, full: set[Place]) -> None:
+        for change, places in (
+            (self._consumer.pause, full - self._paused),
+            (self._consumer.resume, self._paused - full),
+        ):
+            for place in places:
+                try:
+                    change([TopicPartition(*place)])
+                except KafkaException:
+                    pass  # it is no longer ours
+        self._paused = full
+
+    # ---- partitions come and go -------------------------------------------------------------------
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         where = []
@@ -185,12 +257,11 @@ class Member:
             if known:
                 self._look_for_loss(consumer, each)
             self._on_loop(self._take(place, max(each.offset, 0), each.metadata if known else None))
-            offset = each.offset if known else OFFSET_BEGINNING
-            where.append(TopicPartition(*place, offset))
+            where.append(TopicPartition(*place, each.offset if known else OFFSET_BEGINNING))
         consumer.incremental_assign(where)
 
     async def _take(self, place: Place, position: int, metadata: str | None) -> None:
-        self._taken(place, position, metadata)
+        self._listener.assign(place, position, metadata)
 
     def _look_for_loss(self, consumer: Consumer, place: TopicPartition) -> None:
         first, _ = consumer.get_watermark_offsets(place, TIMEOUT_S)
@@ -201,13 +272,50 @@ class Member:
             )
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        places = [(each.topic, each.partition) for each in partitions]
-        self._on_loop(self._give_up(places))
+        """Waits for what is under way, and commits it in this thread: the loop cannot meanwhile."""
+        ending = self._begin_on_loop(
+            self._listener.let_go([(each.topic, each.partition) for each in partitions])
+        )
+        deadline = time.monotonic() + REBALANCE_S
+        while not ending.done() and time.monotonic() < deadline:
+            self._commit_now(consumer)
+        self._paused.difference_update((each.topic, each.partition) for each in partitions)
 
-    async def _give_up(self, places: list[Place]) -> None:
-        self._paused.difference_update(places)
-        await self._given_up(places)
+    def _commit_now(self, consumer: Consumer) -> None:
+        try:
+            asked = self._asked.get(timeout=BUSY_TURN_S)
+        except queue.Empty:
+            return
+        if asked is None:
+            return
+        try:
+            consumer.commit(offsets=asked.places, asynchronous=False)
+        except KafkaException as failure:
+            self._end_commit(asked, self._meaning(failure.args[0]))
+        else:
+            self._end_commit(asked, None)
 
-    def _on_loop(self, work: Coroutine[Any, Any, None]) -> None:
-        """From a thread: the loop is free, as it only waits for this thread."""
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(REBALANCE_S)
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """They are another's already: commits would be refused."""
+        self._on_revoke(consumer, partitions)
+
+    def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._begin_on_loop(work).result(REBALANCE_S)
+
+    def _begin_on_loop(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+@dataclass(frozen=True)
+class _Commit:
+    places: list[TopicPartition]
+    heard: asyncio.Future[None]
+
+
+def _end(future: asyncio.Future[None], failure: Exception | None) -> None:
+    if future.done():
+        return  # whoever waited has left
+    if failure is not None:
+        future.set_exception(failure)
+    else:
+        future.set_result(None)

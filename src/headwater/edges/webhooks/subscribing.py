@@ -28,6 +28,7 @@ from headwater.edges.webhooks.retrying import Retrying
 from headwater.errors import HeadwaterError
 
 BURY_AGAIN_S = 1.0
+LOOK_S = 1.0
 _log = logging.getLogger("headwater.edges")
 _ATTEMPTS = counts.counter(
     "headwater_edge_deliveries_total",
@@ -87,59 +88,58 @@ class Subscriber:
             raise self._fenced  # else two processes would take it from each other for ever
         await asyncio.to_thread(self._prepare)
         sender = _Counted(self._wanted, self._wanted.sender())
-        member: Member | None = None
-
-        async def commit(notes: Any) -> None:
-            assert member is not None
-            await member.commit(notes)
-
+        outside = Outside(sender, lambda notes: member.commit(notes), self._bury)
         delivering = self._delivering = Delivering(
-            Outside(sender, commit, self._bury),
+            outside,
             self._wanted.retrying,
             self._wanted.parallel,
             keep=self._wanted.filter.compiled(Decoder(self._log)),
             again=self._again,
         )
-        member = Member(
-            self._log, self._wanted.group, self._instance, delivering.assign, delivering.let_go
-        )
+        member = Member(self._log, self._wanted.group, self._instance, delivering)
         working = asyncio.create_task(delivering.run())
+        reading = asyncio.create_task(member.run([self._wanted.topic, self._again]))
         try:
-            member.subscribe([self._wanted.topic, self._again])
-            await self._read(member, delivering, working)
+            await self._first_of(working, reading)
         except Fenced as fenced:
             self._fenced = fenced
             raise
         finally:
-            await self._end(member, delivering, working, sender)
+            await self._end(member, delivering, working, reading, sender)
 
-    async def _read(
-        self, member: Member, delivering: Delivering, working: asyncio.Task[None]
-    ) -> None:
-        while not working.done():
-            records = await member.poll()
-            if records:
-                delivering.feed(records)
-            member.hold(place for place in delivering.places() if delivering.is_full(place))
-            _BREAKER.labels(self.name).set(delivering.breaker.state != "closed")
-        await working  # for what it raises
+    async def _first_of(self, *tasks: asyncio.Task[None]) -> None:
+        """Until one of them ends; raises what it raised."""
+        while True:
+            done, _ = await asyncio.wait(tasks, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            if self._delivering is not None:
+                _BREAKER.labels(self.name).set(self._delivering.breaker.state != "closed")
+            for task in done:
+                error = task.exception()
+                while isinstance(error, ExceptionGroup):
+                    error = error.exceptions[0]
+                if error is not None:
+                    raise error
+                return
 
     async def _end(
         self,
         member: Member,
         delivering: Delivering,
         working: asyncio.Task[None],
+        reading: asyncio.Task[None],
         sender: Sender,
     ) -> None:
+        """What is under way is finished, as long as it can be committed."""
         try:
-            if not working.done():
+            if not working.done() and not reading.done():
                 await delivering.let_go(delivering.places())
         except HeadwaterError as error:
             _log.warning("%s: %s", self.name, error)
         finally:
+            member.close()
+            await asyncio.gather(reading, return_exceptions=True)
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            await member.close()
             await sender.close()
 
     def _prepare(self) -> None:
