@@ -14,7 +14,7 @@ from starlette.types import Message, Receive
 
 from headwater.edges.errors import Overloaded
 
-DRAIN_S = 2.0
+DRAIN_S = 5.0
 DRAIN_BYTES_MAX = 64 * 1024**2
 RETRY_AFTER_S = 1.0
 _CLOSE = {"Connection": "close"}

@@ -1,0 +1,208 @@
+"""The door: hosts, origins, tokens, rates, large and slow bodies; with real clients and bare sockets."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from headwater.browse.log import Log
+from tests.edges.running import edges
+
+Make = Callable[..., str]
+SECRETS = {"WRITER": "w" * 20, "READER": "r" * 20, "ALL": "a" * 20}
+ORIGIN = "https://shop.example"
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+@contextmanager
+def serving(log: Log, document: dict[str, Any]) -> Iterator[httpx.Client]:
+    with edges(log.bootstrap, document) as running, httpx.Client(base_url=running.url) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def guarded(log: Log) -> Iterator[httpx.Client]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, secret in SECRETS.items():
+            patch.setenv(name, secret)
+        tokens = {
+            "writer": {"secret": "${WRITER}", "write": ["t*"]},
+            "reader": {"secret": "${READER}", "read": ["t*", "view:totals"]},
+            "all": {"secret": "${ALL}", "read": ["*"], "write": ["*"]},
+        }
+        with serving(log, {"tokens": tokens, "origins": [ORIGIN]}) as client:
+            yield client
+
+
+def test_a_token_is_needed_and_the_right_one(guarded: httpx.Client, topic: Make):
+    path = f"/topics/{topic()}"
+    without = guarded.post(path, json=1)
+    assert (without.status_code, without.headers["www-authenticate"]) == (401, "Bearer")
+    assert guarded.post(path, json=1, headers=bearer("x" * 20)).status_code == 401
+    basic = {"Authorization": f"Basic {SECRETS['WRITER']}"}
+    assert guarded.post(path, json=1, headers=basic).status_code == 401
+    lacking = guarded.post(path, json=1, headers=bearer(SECRETS["READER"]))
+    assert lacking.status_code == 403
+    assert "reader may not write" in lacking.json()["detail"]
+    assert SECRETS["READER"] not in lacking.text
+    assert guarded.post(path, json=1, headers=bearer(SECRETS["WRITER"])).status_code == 200
+    assert guarded.post(path, json=1, headers=bearer(SECRETS["ALL"])).status_code == 200
+    in_query = guarded.post(path, json=1, params={"access_token": SECRETS["ALL"]})
+    assert in_query.status_code == 401  # in an address only where a browser has no other way
+
+
+def test_what_is_not_for_everybody_needs_a_scope_too(guarded: httpx.Client):
+    for path in ("/status", "/metrics", "/nothing/here"):
+        assert guarded.get(path).status_code == 401
+        assert guarded.get(path, headers=bearer(SECRETS["READER"])).status_code == 403
+    assert guarded.get("/status", headers=bearer(SECRETS["ALL"])).status_code == 200
+    assert guarded.get("/status", params={"access_token": SECRETS["ALL"]}).status_code == 200
+    assert guarded.get("/nothing/here", headers=bearer(SECRETS["ALL"])).status_code == 404
+    assert guarded.get("/healthz").status_code == 200
+    assert guarded.get("/openapi.json").status_code == 200
+
+
+def test_keys_of_two_senders_do_not_meet(guarded: httpx.Client, topic: Make):
+    path = f"/topics/{topic()}"
+    for name in ("WRITER", "ALL"):
+        words = {**bearer(SECRETS[name]), "Idempotency-Key": "same"}
+        answer = guarded.post(path, json=1, headers=words)
+        assert "idempotent-replay" not in answer.headers
+        assert guarded.post(path, json=1, headers=words).headers["idempotent-replay"] == "true"
+
+
+def test_a_websocket_passes_the_same_door(guarded: httpx.Client, topic: Make):
+    url = str(guarded.base_url).replace("http", "ws") + f"/topics/{topic()}"
+    for words, status in (
+        ({}, 401),
+        ({"additional_headers": bearer(SECRETS["WRITER"])}, 403),
+        ({"origin": "https://evil.example"}, 403),
+    ):
+        with pytest.raises(InvalidStatus) as refused, connect(url, **words):  # type: ignore[arg-type]
+            pass
+        assert refused.value.response.status_code == status
+
+
+def test_pages_of_listed_origins_may_call_and_are_told_what_they_need(
+    guarded: httpx.Client, topic: Make
+):
+    path = f"/topics/{topic()}"
+    asked = {
+        "Origin": ORIGIN,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization, content-type, ce-id",
+    }
+    preflight = guarded.options(path, headers=asked)
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == ORIGIN
+    assert preflight.headers["access-control-allow-headers"] == "authorization, content-type, ce-id"
+    sent = {"Origin": ORIGIN, **bearer(SECRETS["ALL"])}
+    answer = guarded.post(path, json=1, headers=sent)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == ORIGIN
+    assert "Headwater-Position" in answer.headers["access-control-expose-headers"]
+    assert answer.headers["vary"] == "Origin"
+    refused = guarded.post(path, json=1, headers={"Origin": ORIGIN})
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == ORIGIN  # else the page cannot read it
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://shop.example", "x"])
+def test_pages_of_other_origins_are_refused_whatever_they_ask(
+    guarded: httpx.Client, topic: Make, origin: str
+):
+    words = {"Origin": origin, **bearer(SECRETS["ALL"]), "Access-Control-Request-Method": "POST"}
+    for method in ("POST", "GET", "OPTIONS"):
+        answer = guarded.request(method, f"/topics/{topic()}", headers=words)
+        assert answer.status_code == 403
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_our_own_page_and_names_of_this_machine_are_let_in(http: httpx.Client, topic: Make):
+    path, own = f"/topics/{topic()}", str(http.base_url).rstrip("/")
+    assert http.post(path, json=1, headers={"Origin": own}).status_code == 200
+    for host in ("localhost:80", "[::1]", "127.0.0.2"):
+        assert http.post(path, json=1, headers={"Host": host}).status_code == 200
+    for host in ("evil.example", "evil.example:80", "[", "127.0.0.1.evil.example"):
+        assert http.post(path, json=1, headers={"Host": host}).status_code == 403
+
+
+def test_a_sender_that_asks_too_often_is_told_when_to_come_again(log: Log, topic: Make):
+    # A thousandth a second: none is granted again while the test lasts, however slow the machine is.
+    with serving(log, {"limits": {"requests_per_second": 0.001}}) as http:
+        path = f"/topics/{topic()}"
+        assert http.post(path, json=1).status_code == 200
+        refused = http.post(path, json=1)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 100
+        assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_a_body_that_is_too_large_is_refused_said_or_not(log: Log, topic: Make):
+    with serving(log, {"limits": {"body_bytes": 1000}}) as http:
+        path = f"/topics/{topic()}"
+        assert http.post(path, content=bytes(1000)).status_code == 200
+        for body in (
+            bytes(1001),
+            iter([bytes(600)] * 2),
+            bytes(5 * 1024**2),
+            iter([bytes(9**6)] * 9),
+        ):
+            answer = http.post(path, content=body)
+            assert answer.status_code == 413
+            assert answer.json()["detail"] == "the body has more than 1000 bytes"
+        waiting = {"Expect": "100-continue", "Content-Length": "5000"}
+        assert b" 413 " in first_line(http, path, waiting, b"")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(log: Log, topic: Make):
+    with serving(log, {"limits": {"slow_seconds": 0.2}}) as http:
+        path = f"/topics/{topic()}"
+        assert b" 408 " in first_line(http, path, {"Content-Length": "10"}, b"12345")
+        assert b" 408 " in first_line(
+            http, path, {"Transfer-Encoding": "chunked"}, b"5\r\n12345\r\n"
+        )
+
+
+def test_bodies_of_all_together_have_a_bound(log: Log, topic: Make):
+    """Many senders that never end: the one too many is told to come again, and the others keep theirs."""
+    limits = {"body_bytes": 1000, "waiting_bytes": 1000, "slow_seconds": 60}
+    with serving(log, {"limits": limits}) as http:
+        path = f"/topics/{topic()}"
+        held = [begun(http, path, {"Content-Length": "1000"}, bytes(999)) for _ in range(6)]
+        try:
+            (refused,), _, _ = select.select(held, [], [], 60)
+            assert b" 429 " in refused.recv(1000)
+            for each in held:
+                if each is not refused:
+                    each.sendall(b"x")
+                    assert b" 200 " in each.recv(1000)
+        finally:
+            for each in held:
+                each.close()
+
+
+def begun(http: httpx.Client, path: str, headers: dict[str, str], body: bytes) -> socket.socket:
+    host, port = http.base_url.host, http.base_url.port
+    assert port is not None
+    lines = [f"POST {path} HTTP/1.1", f"Host: {host}:{port}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    opened = socket.create_connection((host, port), timeout=60)
+    opened.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+    return opened
+
+
+def first_line(http: httpx.Client, path: str, headers: dict[str, str], body: bytes) -> bytes:
+    with begun(http, path, headers, body) as opened:
+        return opened.recv(1000).partition(b"\r\n")[0]
