@@ -106,3 +106,14 @@ POST_TOPIC: dict[str, Any] = {
     },
     "openapi_extra": {"requestBody": _BODY},
 }
+
+_OF_THE_GUARD = (401, 403, 408, 413, 429)
+
+
+def everywhere(document: dict[str, Any]) -> None:
+    """Add to every operation what `guard` may answer before its handler does."""
+    for operations in document.get("paths", {}).values():
+        for operation in operations.values():
+            said = operation.setdefault("responses", {})
+            for status, response in responses(*_OF_THE_GUARD).items():
+                said.setdefault(str(status), response)

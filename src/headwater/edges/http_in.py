@@ -87,23 +87,29 @@ class _Sending:
         what = found if isinstance(found, Parcel) else await found
         if what.bad and not partial:
             counts.refused(WAY, "bad lines")
-            return _bad_lines(what.bad, len(what.drafts))
+            return _bad_lines(what.bad, len(what))
         once = None
         if idempotency_key is not None:
             once = _Key(f"{who(request)}|{topic}|{_checked_key(idempotency_key)}", ask.digest(body))
         if what.bad:
             await self._put_letters(topic, what.bad, once)
-        appended = await self._append(topic, what.drafts, once)
+        appended = await self._append(topic, what, once)
         if appended.is_new:
-            counts.arrived(WAY, topic, len(what.drafts), len(body))
+            counts.arrived(WAY, topic, len(what), len(body))
         return _answer(topic, what, appended)
 
-    async def _append(self, topic: str, drafts: Sequence[Draft], once: _Key | None) -> Appended:
+    async def _append(self, topic: str, what: Parcel, once: _Key | None) -> Appended:
+        context = self._context
         if once is not None:
-            return await self._context.once.append(topic, once.key, drafts, digest=once.digest)
-        if not drafts:
-            await self._context.appender.needs_keys(topic)
-        return Appended(spans_of(await self._context.appender.append(topic, drafts)), True)
+            drafts = what.as_drafts()
+            return await context.once.append(topic, once.key, drafts, digest=once.digest)
+        if what.values:
+            return Appended(
+                await context.appender.append_values(topic, what.values, what.keys), True
+            )
+        if not what.drafts:
+            await context.appender.needs_keys(topic)  # that is, whether it is there
+        return Appended(spans_of(await context.appender.append(topic, what.drafts)), True)
 
     async def _put_letters(self, topic: str, bad: Sequence[Bad], once: _Key | None) -> None:
         """Before the good ones: a request that ends between the two is sent again."""
@@ -112,11 +118,11 @@ class _Sending:
         if letters not in self._letters:
             await asyncio.to_thread(ensure_topic, self._context.log, letters)
             self._letters.add(letters)
-        drafts = [_letter(topic, each) for each in bad]
+        dead = Parcel([_letter(topic, each) for each in bad])
         beside = None if once is None else _Key(f"{once.key}|dead letters", once.digest)
-        appended = await self._append(letters, drafts, beside)
+        appended = await self._append(letters, dead, beside)
         if appended.is_new:
-            counts.dead(WAY, topic, len(drafts))
+            counts.dead(WAY, topic, len(dead))
 
 
 class _Key:
@@ -167,7 +173,7 @@ def _answer(topic: str, what: Parcel, appended: Appended) -> Response:
         headers[REPLAY] = "true"
     said: dict[str, Any] = {"topic": topic}
     if what.is_bulk:
-        said |= {"records": len(what.drafts), "ranges": [_range(span) for span in spans]}
+        said |= {"records": len(what), "ranges": [_range(span) for span in spans]}
     else:
         said |= {"partition": spans[0].partition, "offset": spans[0].first}
     if what.bad:

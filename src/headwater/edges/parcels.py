@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -66,11 +66,22 @@ class Ask:
 
 @dataclass(frozen=True)
 class Parcel:
-    """Records to be. `bad`: lines that are no good, the others being here."""
+    """Records to be: drafts, or, many and without headers, bare values. `bad`: lines that are no good."""
 
-    drafts: Sequence[Draft]
+    drafts: Sequence[Draft] = ()
     is_bulk: bool = False
-    bad: Sequence[ndjson.Bad] = field(default=())
+    values: Sequence[bytes] = ()
+    keys: Sequence[bytes | None] | None = None
+    """Of the values; None: no value has one."""
+    bad: Sequence[ndjson.Bad] = ()
+
+    def __len__(self) -> int:
+        return len(self.drafts) or len(self.values)
+
+    def as_drafts(self) -> Sequence[Draft]:
+        if self.keys is None:
+            return self.drafts or [Draft(None, value) for value in self.values]
+        return [Draft(key, value) for key, value in zip(self.keys, self.values, strict=True)]
 
 
 def parcel(ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
@@ -146,13 +157,14 @@ def _of_lines(ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
             failed = {**without, **failed}
             keys = [key for index, key in enumerate(keys) if index not in failed]
         lines = lines.without(failed)
+    if keys is None and ask.key is not None:
+        keys = [_key(ask)] * len(lines.values)
+    found = Parcel((), True, lines.values, keys, lines.bad)
     headers = trace(ask)
-    if keys is None:
-        key = _key(ask)
-        drafts = [Draft(key, value, headers) for value in lines.values]
-    else:
-        drafts = [Draft(key, value, headers) for key, value in zip(keys, lines.values, strict=True)]
-    return Parcel(drafts, True, lines.bad)
+    if not headers:
+        return found
+    drafts = [replace(draft, headers=headers) for draft in found.as_drafts()]
+    return Parcel(drafts, True, bad=lines.bad)
 
 
 def _of_events(ask: Ask, kind: str, body: bytes, schema: Schema | None) -> Parcel:
