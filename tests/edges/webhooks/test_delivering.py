@@ -128,21 +128,19 @@ def test_gone_is_final_and_redirects_are_not_followed(log: Log, topic: Topics):
     gone, moved = topic(), topic()
     put(log, gone, [("a", "0")])
     put(log, moved, [("a", "0")])
-    with receiver(lambda request: 410) as first, receiver() as inside:
-        with receiver(lambda request: (302, {"location": inside.url})) as second:
-            document = {
-                "webhooks": {
-                    gone: section(gone, first.url),
-                    moved: section(moved, second.url, attempts=2),
-                }
-            }
-            with edges(log.bootstrap, document):
-                for name, reason in ((gone, "answered 410"), (moved, "redirects are not")):
-                    dead = f"webhooks.{name}.dead-letters"
-                    until(lambda dead=dead: _ends(log, dead) == 1, "the dead letter")
-                    with open_letters(log.settings, dead) as letters:
-                        assert reason in next(letters.waiting()).reason
-            assert (len(first.got), len(second.got), inside.got) == (1, 2, [])
+    with (
+        receiver(lambda request: 410) as first,
+        receiver() as inside,
+        receiver(lambda request: (302, {"location": inside.url})) as second,
+    ):
+        own = {gone: section(gone, first.url), moved: section(moved, second.url, attempts=2)}
+        with edges(log.bootstrap, {"webhooks": own}):
+            for name, reason in ((gone, "answered 410"), (moved, "redirects are not")):
+                dead = f"webhooks.{name}.dead-letters"
+                until(lambda dead=dead: _ends(log, dead) == 1, "the dead letter")
+                with open_letters(log.settings, dead) as letters:
+                    assert reason in next(letters.waiting()).reason
+        assert (len(first.got), len(second.got), inside.got) == (1, 2, [])
 
 
 def test_only_records_that_are_wanted_are_sent_and_a_new_subscription_begins_at_the_end(

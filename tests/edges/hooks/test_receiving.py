@@ -1,0 +1,145 @@
+"""POST /hooks/{hook} with a real log: stored before it is acknowledged, once, and nothing unsigned."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from headwater.browse import ranges
+from headwater.browse.log import Log
+from headwater.browse.records import Record
+from headwater.edges.hooks.presets import PRESETS
+from headwater.edges.hooks.styles import sign
+from tests.edges.running import Running, edges, process
+
+SECRET = "It's a Secret to Everybody"
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+
+@pytest.fixture
+def hooks(log: Log, topic: Callable[..., str]) -> Iterator[tuple[Running, str]]:
+    name = topic()
+    own = {"topic": name, "secret": "${HOOK_SECRET}"}
+    sections = {style: {**own, "style": style} for style in PRESETS}
+    sections["keyed"] = {**own, "style": "github", "key": "repository.id"}
+    sections["nowhere"] = {**own, "style": "plain", "topic": "not-there"}
+    with edges(log.bootstrap, {"hooks": sections}) as running:
+        yield running, name
+
+
+def github(body: bytes, delivery: str = "d-1", **more: str) -> dict[str, str]:
+    signature = sign(PRESETS["github"], SECRET, "", 0, body)
+    own = {"x-hub-signature-256": signature, "x-github-delivery": delivery}
+    return {**own, "x-github-event": "push", "content-type": "application/json", **more}
+
+
+def records(log: Log, topic: str) -> list[Record]:
+    found = ranges.read(log, topic, log.ranges(topic))
+    return [record for some in found for record in some]
+
+
+def test_a_signed_delivery_is_stored_as_it_came_and_once(hooks: tuple[Running, str], log: Log):
+    running, topic = hooks
+    url, body = f"{running.url}/hooks/github", b'{ "a":  1 }'
+    first = httpx.post(url, content=body, headers=github(body, traceparent="00-1-2-01"))
+    again = httpx.post(url, content=body, headers=github(body))
+    other = httpx.post(url, content=body, headers=github(body, "d-2"))
+    assert first.json() == {"topic": topic, "partition": 0, "offset": 0, "duplicate": False}
+    assert again.json() == {**first.json(), "duplicate": True}
+    assert not other.json()["duplicate"]
+    one, two = records(log, topic)
+    assert (one.value, one.key, two.value) == (body, None, body)
+    assert dict(one.headers) == {
+        "content-type": b"application/json",
+        "traceparent": b"00-1-2-01",
+        "x-github-delivery": b"d-1",
+        "x-github-event": b"push",
+    }
+
+
+def test_the_same_stripe_event_with_another_count_in_it_is_the_same_delivery(
+    hooks: tuple[Running, str], log: Log
+):
+    running, topic = hooks
+    for pending in (2, 1):
+        body = json.dumps({"id": "evt_1", "pending_webhooks": pending}).encode()
+        said = sign(PRESETS["stripe"], SECRET, "", int(time.time()), body)
+        answer = httpx.post(
+            f"{running.url}/hooks/stripe", content=body, headers={"stripe-signature": said}
+        )
+        assert answer.status_code == 200
+    assert [json.loads(each.value or b"")["pending_webhooks"] for each in records(log, topic)] == [
+        2
+    ]
+
+
+def test_what_is_not_signed_changed_or_old_is_refused_and_not_stored(
+    hooks: tuple[Running, str], log: Log
+):
+    running, topic = hooks
+
+    def post(hook: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
+        return httpx.post(f"{running.url}/hooks/{hook}", content=content, headers=headers)
+
+    old = sign(PRESETS["stripe"], SECRET, "", int(time.time()) - 1000, b'{"id":"1"}')
+    refused = [
+        (post("github", b"{}", {}), 401, "there is no header"),
+        (post("github", b"{} ", github(b"{}")), 401, "is not of this body"),
+        (post("stripe", b'{"id":"1"}', {"stripe-signature": old}), 401, "s from now"),
+        (post("github", b"{}", github(b"{}", "")), 400, "has no id in x-github-delivery"),
+        (post("keyed", b"{}", github(b"{}")), 422, "no field 'repository.id'"),
+        (post("nobody", b"{}", {}), 404, "there is no hook 'nobody'"),
+    ]
+    for answer, status, sentence in refused:
+        assert (answer.status_code, sentence in answer.json()["detail"]) == (status, True)
+        assert answer.headers["content-type"] == "application/problem+json"
+    plain = {"x-signature": sign(PRESETS["plain"], SECRET, "", 0, b"x")}
+    assert post("nowhere", b"x", plain).status_code == 404
+    assert records(log, topic) == []
+
+
+def test_a_field_of_the_body_becomes_the_key(hooks: tuple[Running, str], log: Log):
+    running, topic = hooks
+    body = b'{"repository": {"id": 17}}'
+    answer = httpx.post(f"{running.url}/hooks/keyed", content=body, headers=github(body))
+    assert answer.status_code == 200
+    assert records(log, topic)[0].key == b"17"
+
+
+def test_slack_is_told_that_we_are_there(hooks: tuple[Running, str], log: Log):
+    running, topic = hooks
+    body, now = b'{"type":"url_verification","challenge":"3eZbrw1aB"}', int(time.time())
+    headers = {
+        "x-slack-signature": sign(PRESETS["slack"], SECRET, "", now, body),
+        "x-slack-request-timestamp": str(now),
+    }
+    answer = httpx.post(f"{running.url}/hooks/slack", content=body, headers=headers)
+    assert answer.json() == {"challenge": "3eZbrw1aB"}
+    assert records(log, topic) == []
+
+
+def test_a_delivery_that_is_sent_again_after_a_kill_is_stored_once(
+    log: Log, topic: Callable[..., str], tmp_path: Path
+):
+    name = topic()
+    document: Any = (
+        f'[edges.hooks.h]\ntopic = "{name}"\nstyle = "github"\nsecret = "${{HOOK_SECRET}}"\n'
+    )
+    with process(tmp_path, document, log.bootstrap) as running:
+        url, body = f"{running.url}/hooks/h", b'{"n": 1}'
+        first = httpx.post(url, content=body, headers=github(body), timeout=30)
+        running.kill()
+        running.start()
+        again = httpx.post(url, content=body, headers=github(body), timeout=30)
+    assert (first.json()["duplicate"], again.json()["duplicate"]) == (False, True)
+    assert [each.value for each in records(log, name)] == [body]
