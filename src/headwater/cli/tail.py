@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import typer
 
 from headwater.cli.admin import bootstrap_option, opened
+from headwater.cli.ctrl_c import ctrl_c
 from headwater.cli.record_words import (
     PLACES,
     as_json,
@@ -87,11 +89,11 @@ def tail(
         decoder = Decoder(log)
         look = _Look(log, topic, list(partition) or None, wanted.compiled(decoder))
         write = _writer(decoder, as_json_, text, values)
-        try:
-            found = look.records(lines, first, last, follow=follow)
-            _write(found, write, limit)
-        except KeyboardInterrupt:
-            pass  # the way to end it
+        with (
+            ctrl_c() as pressed,
+            closing(look.records(lines, first, last, follow=follow)) as found,
+        ):
+            _write(found, write, limit, pressed)
     return 0
 
 
@@ -105,7 +107,7 @@ class _Look:
 
     def records(
         self, count: int, first: Place | None, last: Place | None, *, follow: bool
-    ) -> Iterator[list[Record]]:
+    ) -> Generator[list[Record], None, None]:
         from headwater.browse.records import Cursor
 
         if first is None and last is None:
@@ -167,7 +169,10 @@ class _Look:
 
 
 def _write(
-    found: Iterator[list[Record]], write: Callable[[Record], None], limit: int | None
+    found: Iterator[list[Record]],
+    write: Callable[[Record], None],
+    limit: int | None,
+    is_over: Callable[[], bool],
 ) -> None:
     left = limit
     for records in found:
@@ -179,6 +184,8 @@ def _write(
             left -= len(records)
             if left <= 0:
                 return
+        if is_over():
+            return
 
 
 def _writer(decoder: Decoder, json_: bool, text: bool, values: bool) -> Callable[[Record], None]:

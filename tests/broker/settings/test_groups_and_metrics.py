@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.compat.waiting import until
+
 METRICS, GROUP = 16, 32
 SET, DELETE, APPEND = 0, 1, 2
 FROM_GROUP, FROM_METRICS, DEFAULT = 8, 7, 5
@@ -31,10 +33,10 @@ def test_a_group_keeps_its_own_configs_and_takes_the_others_from_the_broker(node
     assert node.shows(GROUP, name, key, "45000", DEFAULT) == [below]
     assert node.incremental(GROUP, name, (key, SET, "50000")) == (0, None)
     assert node.shows(GROUP, name, key, "50000", FROM_GROUP) == [(key, "50000", FROM_GROUP), below]
-    assert name in _listed(node, GROUP)
+    until(lambda: name in _listed(node, GROUP), "its name in the list")
     assert node.incremental(GROUP, name, (key, DELETE, None)) == (0, None)
     assert node.shows(GROUP, name, key, "45000", DEFAULT) == [below]
-    assert name not in _listed(node, GROUP)
+    until(lambda: name not in _listed(node, GROUP), "its name to go from the list")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +82,13 @@ def test_a_subscription_to_client_metrics_is_kept_and_ended(node):
     assert node.incremental(METRICS, name, *asked) == (0, None)
     node.shows(METRICS, name, "interval.ms", "1000", FROM_METRICS)
     node.shows(METRICS, name, "metrics", "", DEFAULT)
-    assert name in _listed(node, METRICS)
+    until(lambda: name in _listed(node, METRICS), "its name in the list")
     first = node.ask(LIST_CONFIG_RESOURCES, 0)
     assert name in {each.resource_name for each in first.config_resources}
     gone = (("interval.ms", DELETE, None), ("match", DELETE, None))
     assert node.incremental(METRICS, name, *gone) == (0, None)
     node.shows(METRICS, name, "interval.ms", "300000", DEFAULT)
-    assert name not in _listed(node, METRICS)
+    until(lambda: name not in _listed(node, METRICS), "its name to go from the list")
 
 
 @pytest.mark.parametrize(
