@@ -31,8 +31,7 @@ def measure(results: Results, home: Path, bootstrap: str, plan: Plan) -> None:
             topic, port = f"udp-{next(_numbers)}", _free_udp_port()
             make_topic(bootstrap, topic)
             with make(home, bootstrap, port, topic) as server:
-                _send(port, 1000, 0.2)  # until the producer is connected
-                _settled(bootstrap, topic)
+                _wait_until_it_listens(bootstrap, port, topic)
                 results.add(
                     scenario, server.name, _measured(server, bootstrap, port, topic, rate, plan)
                 )
@@ -68,15 +67,24 @@ def _measured(
     }
 
 
+def _wait_until_it_listens(bootstrap: str, port: int, topic: str) -> None:
+    deadline = time.perf_counter() + DEADLINE_S
+    while not end_offset(bootstrap, topic):
+        if time.perf_counter() > deadline:
+            raise RuntimeError(f"nothing that is sent to UDP port {port} is stored")
+        _send(port, 1000, 0.05)
+    _settled(bootstrap, topic)
+
+
 def _send(port: int, rate: int, seconds: float) -> int:
     """So many a second in slices of a few milliseconds; 0: without a pause."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-        out.connect(("127.0.0.1", port))
-        send, sent, begin = out.send, 0, time.perf_counter()
+        there = ("127.0.0.1", port)
+        send, sent, begin = out.sendto, 0, time.perf_counter()
         while (now := time.perf_counter()) < begin + seconds:
             due = int(rate * (now - begin)) if rate else sent + 500
             for _ in range(due - sent):
-                send(LINE)
+                send(LINE, there)
             sent = max(sent, due)
             if rate:
                 time.sleep(SLICE_S)
