@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 import uvicorn
 
+from headwater.edges import heads
 from headwater.edges.app import make_app
 from headwater.edges.config import read
 from headwater.edges.context import Context
@@ -55,6 +56,7 @@ def edges(
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener, context.log:
         config = uvicorn.Config(
             make_app(context, loopback_only=True),
+            http=heads.protocol(settings.limits.slow_seconds),
             log_config=None,
             access_log=False,
             lifespan="on",

@@ -111,8 +111,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
         schemes = found["components"].setdefault("securitySchemes", {})
         schemes["token"] = {"type": "http", "scheme": "bearer"}
         found["security"] = [{"token": []}, {}]
-        if hasattr(described, "everywhere"):
-            described.everywhere(found)
+        described.everywhere(found)
         app.openapi_schema = found
     return app.openapi_schema
 

@@ -60,7 +60,7 @@ def _run(
     try:
         import uvicorn
 
-        from headwater.edges import feeds
+        from headwater.edges import feeds, heads
         from headwater.edges.app import make_app
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("headwater"):
@@ -85,6 +85,7 @@ def _run(
     app = make_app(context, loopback_only=listening.is_loopback(host))
     config = uvicorn.Config(
         app,
+        http=heads.protocol(edges.limits.slow_seconds),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_S,
