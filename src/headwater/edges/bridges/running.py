@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headwater.edges import counts
@@ -20,6 +21,7 @@ from headwater.edges.bridges.config import Config
 from headwater.edges.bridges.contract import Bridge, Inbound, Outbound
 from headwater.edges.bridges.reading import Reading
 from headwater.edges.bridges.storing import Storing
+from headwater.edges.schemas import Schemas
 
 if TYPE_CHECKING:
     from headwater.edges.context import Context
@@ -29,10 +31,12 @@ if TYPE_CHECKING:
 class InboundService:
     """From another system into a topic."""
 
-    def __init__(self, context: Context, config: Config) -> None:
+    def __init__(self, context: Context, config: Config, schemas: Schemas) -> None:
         self.name = f"bridges.{config.name}"
         self._context, self._config = context, config
-        self._storing = Storing(context, config)
+        has_schema = schemas.get(config.topic) is not None
+        check = partial(schemas.complaint, config.topic) if has_schema else None
+        self._storing = Storing(context, config, check)
         self._bridge: Bridge | None = None
 
     async def run(self) -> None:
@@ -111,8 +115,11 @@ def _facts(config: Config, bridge: Bridge | None) -> dict[str, Any]:
 def services(context: Context) -> list[Service]:
     """One for each section."""
     made: list[Service] = []
+    schemas = Schemas.of(context)
     for name, section in context.edges.bridges.items():
         config = sections.read(name, section)
-        kind = InboundService if config.is_inbound else OutboundService
-        made.append(kind(context, config))
+        if config.is_inbound:
+            made.append(InboundService(context, config, schemas))
+        else:
+            made.append(OutboundService(context, config))
     return made

@@ -9,6 +9,7 @@ large, no key in a compacted topic, not as the topic's schema has it) goes to th
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 5.0
+_CODE = re.compile(r"\((\w+)\)$")
+_OF_THE_RECORD = {
+    "MSG_SIZE_TOO_LARGE",
+    "INVALID_MSG_SIZE",
+    "RECORD_LIST_TOO_LARGE",
+    "INVALID_RECORD",
+    "INVALID_TIMESTAMP",
+}
+PLAIN_MIN = 8
+PLAIN_BYTES_MAX = 16 * 1024
 Check = Callable[[bytes | None], str | None]
 """Of a value: what is wrong with it."""
 
@@ -87,37 +98,47 @@ class Storing:
         return min(LONGEST_WAIT_S, wait_s * 2)
 
     async def _appended(
-        self, topic: str, messages: Sequence[Message]
+        self, topic: str, messages: Sequence[Message], *, once: bool = True
     ) -> list[HeadwaterError | None]:
-        """For each its error, if any; one that concerns all of them is raised."""
-        if self._config.is_once and topic == self._config.topic:
+        """For each its error, if any; one that is not about the message is raised."""
+        if once and self._config.is_once and topic == self._config.topic:
             return await self._appended_once(topic, messages)
-        drafts = [_draft(message) for message in messages]
+        appender = self._context.appender
         try:
-            await self._context.appender.append(topic, drafts)
-        except Refused as error:
-            if len(drafts) == 1:
-                return [error]
+            if _is_plain(messages):
+                values = [message.value or b"" for message in messages]
+                await appender.append_values(topic, values, [each.key for each in messages])
+                return [None] * len(messages)
+            stored = await appender.append_each(topic, [_draft(each) for each in messages])
+            outcomes = [each if isinstance(each, HeadwaterError) else None for each in stored]
         except (Unreachable, Overloaded) as error:
-            return [error] * len(drafts)
-        else:
-            return [None] * len(drafts)
-        # One of them is to blame; those that are good may come to be there twice.
-        return await asyncio.gather(*(self._appended_alone(topic, draft) for draft in drafts))
+            return [error] * len(messages)
+        except Refused as error:
+            outcomes = [error] * len(messages)
+        return await self._without_the_innocent(topic, messages, outcomes)
 
-    async def _appended_alone(self, topic: str, draft: Draft) -> HeadwaterError | None:
-        try:
-            await self._context.appender.append(topic, [draft])
-        except (Refused, Unreachable, Overloaded) as error:
-            return error
-        return None
+    async def _without_the_innocent(
+        self, topic: str, messages: Sequence[Message], outcomes: list[HeadwaterError | None]
+    ) -> list[HeadwaterError | None]:
+        """A broker refuses batches: halve those that were refused, until the one to blame is alone."""
+        refused = [number for number, each in enumerate(outcomes) if isinstance(each, Refused)]
+        for number in refused:
+            _check_blame(outcomes[number])
+        if len(refused) < 2:
+            return outcomes
+        half = len(refused) // 2
+        for numbers in (refused[:half], refused[half:]):
+            again = await self._appended(topic, [messages[number] for number in numbers])
+            for number, outcome in zip(numbers, again, strict=True):
+                outcomes[number] = outcome
+        return outcomes
 
     async def _appended_once(
         self, topic: str, messages: Sequence[Message]
     ) -> list[HeadwaterError | None]:
         async def one(message: Message) -> HeadwaterError | None:
             if message.id is None:
-                return await self._appended_alone(topic, _draft(message))
+                return (await self._appended(topic, [message], once=False))[0]
             key = f"bridge {self._config.name}|{message.id}"
             try:
                 appended = await self._context.once.append(topic, key, [_draft(message)])
@@ -176,6 +197,24 @@ class Storing:
 def _passes(error: HeadwaterError | None) -> bool:
     """Whether waiting mends it."""
     return isinstance(error, Unreachable | Overloaded)
+
+
+def _check_blame(error: HeadwaterError | None) -> None:
+    """Raises one that says nothing about the record: a right that is missing is mended elsewhere."""
+    code = _CODE.search(str(error))
+    if error is not None and code is not None and code[1] not in _OF_THE_RECORD:
+        raise error
+
+
+def _is_plain(messages: Sequence[Message]) -> bool:
+    """Many small values and nothing else, as devices send them: one call for all of them."""
+    return len(messages) >= PLAIN_MIN and not any(
+        message.headers
+        or message.timestamp_ms is not None
+        or message.value is None
+        or len(message.value) > PLAIN_BYTES_MAX
+        for message in messages
+    )
 
 
 def _draft(message: Message) -> Draft:

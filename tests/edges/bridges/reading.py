@@ -1,0 +1,60 @@
+"""What a test finds in the log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import TopicPartition
+
+from headwater.browse.log import Log
+from tests.edges.running import until
+
+DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Found:
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None]
+    timestamp_ms: int
+    partition: int
+
+
+def records(log: Log, topic: str) -> list[Found]:
+    """All that are there now, partition by partition."""
+    if topic not in log.admin.list_topics(timeout=10).topics:
+        return []
+    found: list[Found] = []
+    with log.reader() as consumer:
+        for partition, (first, end) in log.ranges(topic).items():
+            consumer.assign([TopicPartition(topic, partition, first)])
+            place, deadline = first, time.monotonic() + DEADLINE_S
+            while place < end:
+                assert time.monotonic() < deadline, f"{topic} was not to be read"
+                message: Any = consumer.poll(1)
+                if message is None:
+                    continue
+                if message.error() is not None:  # the end: the last ones are markers
+                    break
+                place = message.offset() + 1
+                headers = dict(message.headers() or [])
+                stamp = message.timestamp()[1]
+                found.append(Found(message.key(), message.value(), headers, stamp, partition))
+    return found
+
+
+def values(log: Log, topic: str) -> list[bytes | None]:
+    return [each.value for each in records(log, topic)]
+
+
+def wait_for(log: Log, topic: str, count: int) -> list[Found]:
+    """Until the topic has at least so many."""
+    ends = lambda: sum(end - first for first, end in log.ranges(topic).values())  # noqa: E731
+    until(
+        lambda: topic in log.admin.list_topics(timeout=10).topics and ends() >= count,
+        f"{count} records in {topic}",
+    )
+    return records(log, topic)
