@@ -1,7 +1,7 @@
 """The heads of requests, with bounds: what comes before the body may take neither for ever nor without end.
 
-Given to uvicorn by `serving`, which by itself waits for a head as long as it takes. Bodies have their bounds in
-`incoming`, answers in the changefeeds.
+Given to uvicorn by `serving`; uvicorn by itself waits for a head as long as it takes. Bodies have their
+bounds in `incoming`, answers in the changefeeds.
 
     connected ──▶ waiting for a head ──▶ request, answer ──▶ kept alive ──▶ …
                   slow_seconds, 64 KiB                       uvicorn's own time

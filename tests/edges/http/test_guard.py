@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from headwater.browse.log import Log
+from headwater.edges import heads
 from tests.edges.running import edges
 
 Make = Callable[..., str]
@@ -206,3 +209,49 @@ def begun(http: httpx.Client, path: str, headers: dict[str, str], body: bytes) -
 def first_line(http: httpx.Client, path: str, headers: dict[str, str], body: bytes) -> bytes:
     with begun(http, path, headers, body) as opened:
         return opened.recv(1000).partition(b"\r\n")[0]
+
+
+@contextmanager
+def bare(slow_seconds: float) -> Iterator[tuple[str, int]]:
+    """A server with our protocol, and nothing behind it."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(
+            app, http=heads.protocol(slow_seconds), lifespan="off", log_config=None
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_a_head_that_does_not_come_is_not_waited_for():
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with bare(0.3) as address:
+        for sent in (b"", b"GET / HTTP/1.1\r\nHost: lo"):
+            with socket.create_connection(address, timeout=60) as opened:
+                opened.sendall(sent)
+                assert opened.recv(1000) == b""
+        with socket.create_connection(address, timeout=60) as opened:
+            opened.sendall(whole)
+            assert opened.recv(1000).startswith(b"HTTP/1.1 200")
+            opened.sendall(whole[:-5])  # the head of a second one is waited for no longer
+            rest = b""
+            while piece := opened.recv(1000):
+                rest += piece
+            assert b"HTTP/1.1" not in rest
+
+
+def test_a_head_without_end_is_refused():
+    with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
+        opened.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + bytes([97]) * 70_000)
+        assert b" 400 " in opened.recv(1000)
