@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark bench-capture bench-views bench-events bench-processing docs clean
+.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark bench-capture bench-views bench-events bench-processing bench-edges docs clean
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -87,7 +87,7 @@ fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker bench-spark bench-capture bench-views bench-events bench-processing ## Run all benchmarks, and write docs/figures.md from them
+bench: bench-broker bench-spark bench-capture bench-views bench-events bench-processing bench-edges ## Run all benchmarks, and write docs/figures.md from them
 	@$(BIN)/python -m bench.figures
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
@@ -107,6 +107,9 @@ bench-events: setup ## Compare the event sourcing library with eventsourcing in 
 
 bench-processing: setup ## Compare windows, joins, patterns and search with what one would pick instead (ARGS="--help")
 	@$(BIN)/python -m bench.processing $(ARGS)
+
+bench-edges: setup ## Compare events in by HTTP and UDP, and changefeeds, with a plain FastAPI server (ARGS="--help")
+	@$(BIN)/python -m bench.edges $(ARGS)
 
 docs: setup ## Write the generated pages again, and build the site from docs/ into site/
 	@$(BIN)/python -m docs.generate

@@ -32,8 +32,10 @@ METRICS = {
     "peak_mb": ("memory", "megabytes of memory at most", False),
     "resident_mb": ("memory", "megabytes of memory", False),
     "state_mb": ("state", "megabytes of state", False),
+    "kb_per_client": ("per-client", "kilobytes of memory per client", False),
+    "lost_percent": ("lost", "percent of datagrams lost", False),
 }
-SIZES = {"rows", "matches"}
+SIZES = {"rows", "matches", "sent_per_s"}
 """What was given or found, and tells nothing of speed."""
 _MACHINE = {
     "date": "measured",
@@ -199,6 +201,16 @@ def _chapter(
     )
 
 
+_ABOUT = {
+    "edges": [
+        "Events in by HTTP and by UDP, and a changefeed to many clients; beside what one would write: "
+        "FastAPI and confluent-kafka, one call per record, without limits, tokens, filters or resuming.",
+        "Broker, server and clients share the cores. Of HTTP, the times are those of whole requests; of the "
+        "changefeed, from the append to each client.",
+    ]
+}
+
+
 def chapters() -> list[Chapter]:
     """Of every results file that is kept."""
     found = [broker()]
@@ -209,7 +221,8 @@ def chapters() -> list[Chapter]:
     found.append(capture())
     views = "The same rows into every store, by headwater and by what one would write instead."
     found.append(measured("views", "Views", [views], ("headwater", "first build")))
-    for name, title in (("events", "Event sourcing"), ("processing", "Stream processing")):
+    later = {"events": "Event sourcing", "processing": "Stream processing", "edges": "The edges"}
+    for name, title in later.items():
         if (RESULTS / f"{name}.json").exists():
-            found.append(measured(name, title, [], ("headwater",)))
+            found.append(measured(name, title, _ABOUT.get(name, []), ("headwater",)))
     return found
