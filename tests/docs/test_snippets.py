@@ -3,7 +3,8 @@
 Python snippets of a page run in order, in one namespace, in an empty folder; ```` ```python
 no-run ```` is left alone. Shell snippets that say so (```` ```bash run ````) run before them, in one
 shell. The address 127.0.0.1:9092 stands for the broker that the test has started, or, on a page that
-makes a project with a broker of its own, for a free port; 127.0.0.1:8086, of the edges, and 8125, of StatsD, always for one.
+makes a project with a broker of its own, for a free port; 127.0.0.1:8086, of the edges, and 8125, of
+StatsD, always for one.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from tests.docs.warm_java import WarmJava
 
 PROGRAMS = Path(sys.executable).parent
 ADDRESS = "127.0.0.1:9092"
-EDGES = "127.0.0.1:8086"
-STATSD = "8125"
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 """On every page a group is one consumer: there is nobody to wait for."""
 
@@ -82,13 +81,18 @@ def run_all(page: Path, folder: Path, environment: dict[str, str]) -> None:
 def run_page(page: Path, folder: Path, environment: dict[str, str], address: str) -> None:
     # Pages tell one story: each snippet may use what an earlier one has made.
     programs = {"bash": "set -euo pipefail", "python": ""}
-    edges, statsd = f"127.0.0.1:{free_port()}", str(free_port())
+    free = {
+        ADDRESS: address,
+        "127.0.0.1:8086": f"127.0.0.1:{free_port()}",
+        "8125": str(free_port()),
+    }
     for snippet in filter(runs, snippets(page)):
         program = programs[snippet.language]
         filled = program + "\n" * (snippet.line - 1 - program.count("\n"))  # lines as in the page
-        programs[snippet.language] = filled + snippet.text.replace(ADDRESS, address).replace(
-            EDGES, edges
-        )
+        text = snippet.text
+        for written, here in free.items():
+            text = text.replace(written, here)
+        programs[snippet.language] = filled + text
     if any(snippet.language == "bash" and runs(snippet) for snippet in snippets(page)):
         run(["bash", "-c", programs["bash"]], folder, environment, name(page))
     if programs["python"]:
