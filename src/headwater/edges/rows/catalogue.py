@@ -1,0 +1,75 @@
+"""Which views there are: what the project's pipeline files declare, run again when one of them changes.
+
+For all parts of the edges that know views, and for several threads. The files are run, no query is started;
+what they declare is kept in one place of the process, so nobody else here should run them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.browse.errors import NotThere
+from headwater.errors import HeadwaterError
+from headwater.views.target import Unavailable
+
+if TYPE_CHECKING:
+    from headwater.pipelines.declared import View
+    from headwater.project.file import Project
+
+LOOK_S = 2.0
+Stamp = tuple[tuple[str, int], ...]
+
+
+class Catalogue:
+    """The views of one project; without one, there are none."""
+
+    def __init__(self, project: Project | None) -> None:
+        self._project = project
+        self._lock = threading.Lock()
+        self._looked = -LOOK_S
+        self._stamp: Stamp | None = None
+        self._views: dict[str, View] = {}
+
+    def all(self) -> list[View]:
+        """Blocks while files are run. Raises Unavailable where they are wrong."""
+        with self._lock:
+            if time.monotonic() - self._looked >= LOOK_S:
+                self._look()
+                self._looked = time.monotonic()
+            return list(self._views.values())
+
+    def view(self, name: str) -> View:
+        views = {view.name: view for view in self.all()}
+        if name in views:
+            return views[name]
+        near = get_close_matches(name, list(views), 1)
+        known = ", ".join(views) or "none: the edges were started without a project that has some"
+        raise NotThere(
+            f"there is no view {name[:100]!r}",
+            hint=f"did you mean {near[0]!r}?" if near else f"there are {known}",
+        )
+
+    def _look(self) -> None:
+        if self._project is None or not self._project.pipelines:
+            return
+        paths = [self._project.folder / path for path in self._project.pipelines]
+        stamp = _stamp(paths)
+        if stamp == self._stamp:
+            return
+        from headwater.pipelines.handles import views_of
+
+        targets = {name: str(view["to"]) for name, view in self._project.views.items()}
+        try:
+            self._views = {view.name: view for view in views_of(paths, targets)}
+        except HeadwaterError as error:
+            raise Unavailable(f"the project's pipeline files cannot be used: {error}") from error
+        self._stamp = stamp
+
+
+def _stamp(paths: list[Path]) -> Stamp:
+    files = [f for path in paths for f in (path.rglob("*.py") if path.is_dir() else [path])]
+    return tuple(sorted((str(f), f.stat().st_mtime_ns) for f in files if f.exists()))

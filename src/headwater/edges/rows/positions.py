@@ -1,0 +1,82 @@
+"""How far views are, asked of their stores: for many requests at once, one question at a time for each view.
+
+Read-your-writes over HTTP: a request names a position (`Headwater-Position`), and waits here until the view
+has it. All that wait for a view share one question, so a thousand of them cost the store what one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from headwater.views.position import Position
+from headwater.views.target import Unavailable
+from headwater.views.waiting import NotYet, Unrelated
+
+if TYPE_CHECKING:
+    from headwater.pipelines.declared import View
+
+FIRST_S, MOST_S = 0.01, 0.25
+
+
+class Positions:
+    """For one event loop."""
+
+    def __init__(self) -> None:
+        self._asking: dict[str, asyncio.Task[Position | None]] = {}
+
+    async def now(self, view: View) -> Position | None:
+        """How far the version is that readers see; an answer that is under way is shared."""
+        task = self._asking.get(view.name)
+        if task is None or task.done():
+            task = asyncio.create_task(asyncio.to_thread(_asked, view))
+            self._asking[view.name] = task
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def wait(self, view: View, wanted: Position, timeout: float) -> Position:
+        """Return once readers of the view see all that is before `wanted`; NotYet, Unrelated."""
+        deadline = time.monotonic() + timeout
+        pause, reached, trouble = FIRST_S, None, ""
+        while True:
+            try:
+                reached, trouble = await self.now(view) or reached, ""
+            except Unavailable as error:
+                trouble = f", and does not answer: {error}"
+            if reached is not None:
+                _check_topics(view.name, reached, wanted)
+                if reached.covers(wanted):
+                    return reached
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _not_yet(view.name, reached, wanted, timeout, trouble)
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, MOST_S)
+
+
+def _asked(view: View) -> Position | None:
+    from headwater.pipelines.handles import handle
+
+    return handle(view).position()
+
+
+def _check_topics(name: str, reached: Position, wanted: Position) -> None:
+    strange = sorted(set(wanted.offsets) - set(reached.offsets))
+    if strange:
+        raise Unrelated(
+            f"{name} does not read {', '.join(strange)}"[:300],
+            hint=f"it reads {', '.join(sorted(reached.offsets))}",
+        )
+
+
+def _not_yet(
+    name: str, reached: Position | None, wanted: Position, timeout: float, trouble: str
+) -> NotYet:
+    if reached is None:
+        return NotYet(f"{name} has not begun after {timeout:g} s{trouble}", None)
+    behind = reached.behind(wanted)
+    return NotYet(
+        f"{name} has not come so far after {timeout:g} s: it is {behind:,} records behind{trouble}",
+        reached,
+    )
