@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -19,10 +22,14 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from headwater.browse.log import Log
+from headwater.project.file import Project, load
+from headwater.testing.targets import Writer, shape
+from headwater.views.registry import target_for
 from tests.edges.running import edges
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-EXAMPLES = 500 if SOAK else 40
+EXAMPLES = 300 if SOAK else 20
+"""Of each operation, and as many again that are wrong on purpose."""
 CHECKED = [
     not_a_server_error,
     status_code_conformance,
@@ -30,12 +37,52 @@ CHECKED = [
     response_headers_conformance,
     response_schema_conformance,
 ]
+PIPELINES = """
+import headwater as hw
+@hw.view("rows", key=["id"], to="sqlite:rows.db")
+def rows():
+    raise AssertionError("no query is run here")
+@hw.view("words", key=["id"], to="search:words")
+def words():
+    raise AssertionError("no query is run here")
+"""
 
 
-@pytest.mark.timeout(600 if SOAK else 120)
-def test_whatever_is_sent_is_answered_as_described(log: Log, topic: Callable[..., str]):
-    names = {"topic": [topic(2), topic(cleanup_policy="compact"), "nowhere", "__own"]}
-    with edges(log.bootstrap) as running, requests.Session() as session:
+@schemathesis.serializer("application/x-ndjson")
+def as_it_is(_context: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Two views with a few rows each."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "views.py").write_text(PIPELINES)
+    (tmp_path / "headwater.toml").write_text("")
+    for view, to in (("rows", "sqlite:rows.db"), ("words", "search:words")):
+        Writer(target_for(to, shape(view=view))).write(
+            0, [(n, f"name {n}", n / 2) for n in range(9)]
+        )
+    return load(tmp_path / "headwater.toml")
+
+
+@pytest.mark.timeout(1200 if SOAK else 120)
+def test_whatever_is_sent_is_answered_as_described(
+    log: Log, topic: Callable[..., str], project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("FUZZ_SECRET", "correct horse")
+    hook = {"topic": topic(), "style": "token", "secret": "${FUZZ_SECRET}"}
+    names = {
+        "topic": [topic(2), topic(cleanup_policy="compact"), "nowhere", "__own"],
+        "hook": ["gate", "nowhere"],
+        "view": ["rows", "words", "nowhere"],
+        "key": ["1", "77", "no number", "\x00/é"],
+    }
+    with (
+        edges(log.bootstrap, {"hooks": {"gate": hook}}, project) as running,
+        requests.Session() as session,
+    ):
         described = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
         operations = [found.ok() for found in described.get_all_operations()]
         assert ("POST", "/topics/{topic}") in {(op.method.upper(), op.path) for op in operations}
@@ -44,23 +91,30 @@ def test_whatever_is_sent_is_answered_as_described(log: Log, topic: Callable[...
             fuzz(operation, session, names)
 
 
-def fuzz(
-    operation: schemathesis.engine.APIOperation,  # type: ignore[name-defined]
-    session: requests.Session,
-    names: dict[str, list[str]],
-) -> None:
-    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-    @given(operation.as_strategy(), st.data())
-    def one(case: schemathesis.Case, data: st.DataObject) -> None:
-        for name, known in names.items():
-            if name in (case.path_parameters or {}):
-                case.path_parameters[name] = data.draw(st.sampled_from(known))
-        words = case.as_transport_kwargs()
-        with session.request(**words, stream=True, timeout=60) as answer:
-            if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                assert answer.status_code == 200
-                return  # it has no end
+def fuzz(operation: Any, session: requests.Session, names: dict[str, list[str]]) -> None:
+    wrong = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+    for cases in [operation.as_strategy(), *([wrong] if can_be_wrong(operation) else [])]:
+
+        @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+        @given(cases, st.data())
+        def one(case: schemathesis.Case, data: st.DataObject) -> None:
+            for name, known in names.items():
+                if name in (case.path_parameters or {}):
+                    case.path_parameters[name] = data.draw(st.sampled_from(known))
+            check(case, session)
+
+        one()
+
+
+def can_be_wrong(operation: Any) -> bool:
+    """Whether there is anything but the names above that a request could have wrong."""
+    return bool(operation.query or operation.headers or operation.path == "/topics/{topic}")
+
+
+def check(case: schemathesis.Case, session: requests.Session) -> None:
+    with session.request(**case.as_transport_kwargs(), stream=True, timeout=60) as answer:
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
+            assert answer.status_code == 200  # it has no end
+        else:
             found = schemathesis.Response.from_requests(answer, verify=True)
             case.validate_response(found, checks=CHECKED)
-
-    one()
