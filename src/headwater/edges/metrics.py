@@ -94,7 +94,10 @@ class Scrape:
             "views": families.of_views,
             "captures": families.of_captures,
         }
-        yield from counts.REGISTRY.collect()
+        for family in counts.REGISTRY.collect():
+            # When each counter was made is of use to nobody, and would be a third of the answer.
+            family.samples = [each for each in family.samples if not each.name.endswith("_created")]
+            yield family
         yield from _PROCESS.collect()
         yield from families.of_services(self._context.status.services)
         yield from families.of_looks({n: each.trouble for n, each in self._glances.items()})
