@@ -62,7 +62,9 @@ class Up:
         return found
 
     def part(self, name: str) -> dict[str, Any]:
-        return next((p for p in self.status()["parts"] if p["name"] == name), {"state": "none"})
+        status = self.status()  # of one that is not up, parts are as they were last seen
+        parts = status["parts"] if status["up"] else []
+        return next((part for part in parts if part["name"] == name), {"state": "none"})
 
     def insert(self, item: str) -> None:
         with sqlite3.connect(self.folder / "shop.db", timeout=60) as db:

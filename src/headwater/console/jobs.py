@@ -17,6 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError
+from headwater.project.leash import leashed
 
 LINES_MAX = 200
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) records")
@@ -96,7 +97,7 @@ class Jobs:
 
 async def _run(job: Job) -> None:
     # On the leash of the console: a console that is killed leaves nothing behind.
-    command = (sys.executable, "-m", "headwater.project.leash", sys.executable, "-m", "headwater")
+    command = leashed(sys.executable, "-m", "headwater")
     try:
         job.process = await asyncio.create_subprocess_exec(
             *command,

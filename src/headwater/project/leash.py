@@ -1,4 +1,4 @@
-"""Run a command that ends when its parent does, however that ends: `python -m headwater.project.leash CMD…`.
+"""Run a command that ends when its parent does, however that ends: `subprocess.Popen(leashed(CMD…))`.
 
 Started by the supervisor for each part. Were the supervisor killed with -9, parts that went on alone would
 keep the port and the locks, and nobody would restart them. So they are killed as well, which each of them
@@ -16,9 +16,13 @@ import sys
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
-def main(words: list[str]) -> None:
+def leashed(*command: str) -> list[str]:
+    """The words of a command that ends with this process."""
+    return [sys.executable, "-m", "headwater.project.leash", str(os.getpid()), *command]
+
+
+def main(parent: int, words: list[str]) -> None:
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:  # it died before it could be told
             sys.exit(1)
@@ -26,4 +30,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(int(sys.argv[1]), sys.argv[2:])

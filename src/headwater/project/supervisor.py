@@ -13,7 +13,6 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import IO
 from headwater.errors import HeadwaterError
 from headwater.project import record
 from headwater.project.hello import Answer, hello, page_answers
+from headwater.project.leash import leashed
 from headwater.project.parts import Part
 
 LOOK_EVERY_S = 0.1
@@ -116,7 +116,7 @@ class Keeper:
                 self._reader = self._path.open("rb", buffering=0)
                 self._reader.seek(0, os.SEEK_END)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "headwater.project.leash", *self.part.command],
+                leashed(*self.part.command),
                 cwd=self._work,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

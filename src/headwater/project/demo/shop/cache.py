@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headwater.project.demo.summary import DemoFailed
+from headwater.project.leash import leashed
 from headwater.project.ports import free_port
 
 EMBEDDED = "sqlite:data/cache.db"
@@ -44,7 +44,7 @@ def _redis(program: str, port: int, folder: Path) -> Iterator[None]:
     words += ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
     with (home / "redis.log").open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "headwater.project.leash", program, *words],
+            leashed(program, *words),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from headwater.project import record
 from headwater.project.demo.summary import DemoFailed
+from headwater.project.leash import leashed
 
 _QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
 """A Java that lives for a minute spends more on compiling well than it ever gets back."""
@@ -45,9 +46,8 @@ class Up:
 
     def start(self) -> None:
         with self._output.open("ab") as output:
-            python = (sys.executable, "-m")
             self._process = subprocess.Popen(
-                [*python, "headwater.project.leash", *python, "headwater", "up"],
+                leashed(sys.executable, "-m", "headwater", "up"),
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
