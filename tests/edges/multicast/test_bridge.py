@@ -13,6 +13,7 @@ from headwater.browse.log import Log
 from headwater.browse.pages import page
 from headwater.browse.publishing import Draft, Sender
 from headwater.edges.bridges.config import check
+from headwater.edges.bridges.contract import Message
 from headwater.edges.multicast.bridge import Listener, Speaker
 from headwater.edges.multicast.stored import SEQUENCE, SESSION, place_of
 from headwater.project.ports import free_port
@@ -38,12 +39,17 @@ async def spoken(address: str, values: Sequence[bytes]) -> None:
         await speaker.send([contract.record(n, value) for n, value in enumerate(values)])
 
 
-class TestListener(contract.InboundConformance):
-    LARGEST = 60_000
+class OnlyMessages(Listener):
+    """For the contract, which counts them: what is told beside the topic is left out."""
 
+    async def receive(self) -> Sequence[Message]:
+        return [each for each in await super().receive() if not each.beside]
+
+
+class TestListener(contract.InboundConformance):
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Listener]:
-        return lambda: Listener(contract.end(address, Listener, {"silence_seconds": 60.0}))
+        return lambda: OnlyMessages(contract.end(address, Listener, {"silence_seconds": 60.0}))
 
     @pytest.fixture
     def tell(self, address: str) -> contract.Tell:
@@ -52,10 +58,20 @@ class TestListener(contract.InboundConformance):
 
         return tell
 
+    def test_messages_come_in_order_and_whole(self, make: Any, tell: contract.Tell) -> None:
+        """As the contract has it, but a packet holds 65,507 bytes at most."""
+        sent = [*contract.values(0, 200), b"", bytes(range(256)), b"x" * 60_000]
+
+        async def scenario() -> None:
+            async with make() as bridge:
+                await tell(sent)
+                found = await contract.received(bridge, len(sent))
+                assert [message.value for message in found] == sent
+
+        contract.run(scenario())
+
 
 class TestSpeaker(contract.OutboundConformance):
-    LARGEST = 60_000
-
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Speaker]:
         return lambda: Speaker(contract.end(address, Speaker))
@@ -78,6 +94,21 @@ class TestSpeaker(contract.OutboundConformance):
             return values[:count]
 
         return got
+
+    def test_records_go_out_in_order_and_whole(self, make: Any, got: contract.Got) -> None:
+        """As the contract has it, but a packet holds 65,507 bytes at most: more is refused."""
+        sent = [*contract.values(0, 200), bytes(range(256)), b"x" * 60_000]
+
+        async def scenario() -> None:
+            async with make() as bridge:
+                await got(0)
+                records = [contract.record(n, value) for n, value in enumerate(sent)]
+                large = contract.record(999, b"x" * 100_000)
+                refused = await bridge.send([*records[:100], large, *records[100:]])
+                assert [each.record for each in refused] == [large]
+                assert list(await got(len(sent))) == sent
+
+        contract.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -162,7 +193,9 @@ def test_a_receiver_that_is_killed_goes_on_without_loss_or_repetition(
 ):
     source, target = topic(), topic(partitions=3)
     out = {"from": f"topic:{source}", "to": address}
-    section = f'[edges.bridges.in]\nfrom = "{address}"\nto = "topic:{target}"\n'
+    section = (
+        f'[edges.bridges.in]\nfrom = "{address}"\nto = "topic:{target}"\nsilence_seconds = 60.0\n'
+    )
     with process(tmp_path, section, log.bootstrap) as receiving:
         until(lambda: b'"sessions"' in _status(receiving.url), "the listener")
         with edges(log.bootstrap, {"bridges": {"out": out}}):
