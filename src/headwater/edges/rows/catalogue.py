@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,14 +61,31 @@ class Catalogue:
         stamp = _stamp(paths)
         if stamp == self._stamp:
             return
-        from headwater.pipelines.handles import views_of
-
         targets = {name: str(view["to"]) for name, view in self._project.views.items()}
         try:
-            self._views = {view.name: view for view in views_of(paths, targets)}
+            self._views = {view.name: view for view in _declared(paths, targets)}
         except HeadwaterError as error:
             raise Unavailable(f"the project's pipeline files cannot be used: {error}") from error
         self._stamp = stamp
+
+
+def _declared(paths: list[Path], targets: Mapping[str, str]) -> list[View]:
+    from headwater.pipelines.handles import placed, views_of
+    from headwater.pipelines.loading import load_again
+
+    try:
+        return placed(load_again(paths), targets)
+    except HeadwaterError as error:
+        if not _wants_spark(error.__cause__):
+            raise  # a session, which takes many seconds, would not mend it
+    return views_of(paths, targets)
+
+
+def _wants_spark(cause: BaseException | None) -> bool:
+    """Whether a file failed because it asks Spark for something as soon as it is run, as `@udf("long")`."""
+    return cause is not None and (
+        type(cause).__module__.startswith("pyspark") or "spark" in str(cause).lower()
+    )
 
 
 def _stamp(paths: list[Path]) -> Stamp:
