@@ -7,6 +7,7 @@ add their metrics with `counter` and `gauge`, which give the same one when asked
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -48,8 +49,15 @@ _DEAD = counter(
 
 def arrived(way: str, topic: str, records: int, size: int) -> None:
     """Stored: `way` is http, hook, udp, mqtt and so on."""
-    _RECORDS_IN.labels(way, topic).inc(records)
-    _BYTES_IN.labels(way, topic).inc(size)
+    counted, weighed = _arriving(way, topic)
+    counted.inc(records)
+    weighed.inc(size)
+
+
+@cache
+def _arriving(way: str, topic: str) -> tuple[Counter, Counter]:
+    """Found once: `labels` takes as long as the rest of a small request's counting."""
+    return _RECORDS_IN.labels(way, topic), _BYTES_IN.labels(way, topic)
 
 
 def went(way: str, topic: str, records: int) -> None:

@@ -93,6 +93,7 @@ def _run(
         ws_max_size=1024**2,
         lifespan="on",
         server_header=False,
+        proxy_headers=False,  # anybody could say who he is
     )
     server = Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
