@@ -8,10 +8,8 @@ GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -23,25 +21,32 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from headwater import __version__
-from headwater.edges import described, tracing
+from headwater.edges import (
+    alerts,
+    bridges,
+    described,
+    feeds,
+    hooks,
+    http_in,
+    metrics,
+    reads,
+    tracing,
+    webhooks,
+)
 from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
 from headwater.edges.context import Context
 from headwater.edges.guard import Guard
 from headwater.edges.services import Service, run_all
 from headwater.errors import HeadwaterError
 
-ROUTERS = ("http_in", "hooks", "feeds", "reads", "metrics")
-SERVICES = ("bridges", "webhooks", "alerts", "feeds", "tracing")
-
-
-def _parts(names: Sequence[str], what: str) -> list[Any]:
-    # While the package is being built, a part that is not there yet is left out.
-    found = []
-    for name in names:
-        if find_spec(f"headwater.edges.{name}") is not None:
-            part = getattr(import_module(f"headwater.edges.{name}"), what, None)
-            found += [part] if part is not None else []
-    return found
+ROUTERS = (http_in.router, hooks.router, feeds.router, reads.router, metrics.router)
+SERVICES = (
+    bridges.services,
+    webhooks.services,
+    alerts.services,
+    feeds.services,
+    tracing.services,
+)
 
 
 def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
@@ -58,14 +63,14 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.include_router(_own(context))
-    for router in _parts(ROUTERS, "router"):
+    for router in ROUTERS:
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return Guard(tracing.middleware(app, context), context, loopback_only=loopback_only)
 
 
 def services_of(context: Context) -> list[Service]:
-    return [service for some in _parts(SERVICES, "services") for service in some(context)]
+    return [service for some in SERVICES for service in some(context)]
 
 
 def _lifespan(context: Context) -> Callable[[FastAPI], Any]:
