@@ -56,6 +56,8 @@ class Wanted:
     start: str = "end"
     parallel: int = 16
     retrying: Retrying = field(default_factory=Retrying)
+    made_with: Mapping[str, str] | None = None
+    """Settings of a topic of our own, which is made where it is not there."""
 
 
 class Subscriber:
@@ -100,26 +102,12 @@ class Subscriber:
         working = asyncio.create_task(delivering.run())
         reading = asyncio.create_task(member.run([self._wanted.topic, self._again]))
         try:
-            await self._first_of(working, reading)
+            await first_of(working, reading, look=self._look)
         except Fenced as fenced:
             self._fenced = fenced
             raise
         finally:
             await self._end(member, delivering, working, reading, sender)
-
-    async def _first_of(self, *tasks: asyncio.Task[None]) -> None:
-        """Until one of them ends; raises what it raised."""
-        while True:
-            done, _ = await asyncio.wait(tasks, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
-            if self._delivering is not None:
-                _BREAKER.labels(self.name).set(self._delivering.breaker.state != "closed")
-            for task in done:
-                error = task.exception()
-                while isinstance(error, ExceptionGroup):
-                    error = error.exceptions[0]
-                if error is not None:
-                    raise error
-                return
 
     async def _end(
         self,
@@ -142,12 +130,18 @@ class Subscriber:
             await asyncio.gather(working, return_exceptions=True)
             await sender.close()
 
+    def _look(self) -> None:
+        if self._delivering is not None:
+            _BREAKER.labels(self.name).set(self._delivering.breaker.state != "closed")
+
     def _prepare(self) -> None:
         """Raises NotThere for a topic that does not exist."""
+        if self._wanted.made_with is not None:
+            letters.ensure(self._log, self._wanted.topic, **self._wanted.made_with)
         self._log.partitions(self._wanted.topic)
         letters.ensure(self._log, self._dead, self._again)
         if self._wanted.start == "end":
-            _begin_at_end(self._log, self._wanted.group, self._wanted.topic)
+            begin_at_end(self._log, self._wanted.group, self._wanted.topic)
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """However long it takes: nothing is given up without a trace."""
@@ -181,7 +175,21 @@ class _Counted:
         await self._inner.close()
 
 
-def _begin_at_end(log: Log, group: str, topic: str) -> None:
+async def first_of(*tasks: asyncio.Task[None], look: Callable[[], None] = lambda: None) -> None:
+    """Until one of them ends; raises what it raised. `look` is called now and then."""
+    while True:
+        done, _ = await asyncio.wait(tasks, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        look()
+        for task in done:
+            error = task.exception()
+            while isinstance(error, ExceptionGroup):
+                error = error.exceptions[0]
+            if error is not None:
+                raise error
+            return
+
+
+def begin_at_end(log: Log, group: str, topic: str) -> None:
     """Of a group that has no position yet; partitions that come later are read from their beginning."""
     try:
         known = groups.named(log, group).partitions

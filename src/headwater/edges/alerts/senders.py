@@ -1,0 +1,154 @@
+"""Notices to people and programs: by mail, as a command, into a topic. (By HTTP: `webhooks.posting`.)
+
+Each is a sender of `webhooks.delivering`, which tries again, keeps the order and buries what cannot be
+delivered. Mail and commands may come twice where we die between sending and noting it; the id tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import smtplib
+import ssl
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import formatdate
+from urllib.parse import urlsplit
+
+from headwater.browse.publishing import Draft
+from headwater.edges.alerts.config import Command, Mail, ToTopic
+from headwater.edges.alerts.notices import Notice, notice_of
+from headwater.edges.appending import Appender
+from headwater.edges.webhooks.delivery import ID_HEADER, Delivery, Outcome
+from headwater.errors import HeadwaterError
+
+_PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
+_SHOWN = 500
+
+
+class Mailer:
+    def __init__(self, mail: Mail) -> None:
+        self._mail = mail
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        try:
+            await asyncio.to_thread(self._send, message_of(self._mail, delivery))
+        except (smtplib.SMTPException, OSError) as error:
+            return Outcome(False, f"{self._mail.server}: {type(error).__name__}: {error}")
+        return Outcome(True)
+
+    async def close(self) -> None:
+        pass
+
+    def _send(self, message: EmailMessage) -> None:
+        parts = urlsplit(self._mail.server)
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        timeout = self._mail.timeout_s
+        context = ssl.create_default_context()
+        with (
+            smtplib.SMTP_SSL(host, port, timeout=timeout, context=context)
+            if parts.scheme == "smtps"
+            else smtplib.SMTP(host, port, timeout=timeout)
+        ) as server:
+            if parts.scheme == "smtp+starttls":
+                server.starttls(context=context)
+            if self._mail.user is not None:
+                server.login(self._mail.user, self._mail.password or "")
+            server.send_message(message, self._mail.sender, list(self._mail.receivers))
+
+
+def message_of(mail: Mail, delivery: Delivery) -> EmailMessage:
+    notice = _notice(delivery)
+    message = EmailMessage()
+    message["From"], message["To"] = mail.sender, ", ".join(mail.receivers)
+    message["Date"] = formatdate(delivery.record.timestamp_ms / 1000)
+    message["Message-ID"] = f"<{delivery.id}@headwater>"
+    message["Subject"] = _line(f"[headwater] {notice.alert} {notice.state}: {notice.summary}")
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday is to answer it
+    message.set_content("\n".join(_lines(notice)) + "\n")
+    return message
+
+
+class Runner:
+    """A command, without a shell: the notice on its standard input, its first words in the environment."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        notice = _notice(delivery)
+        own = {"HEADWATER_ALERT": notice.alert, "HEADWATER_STATE": notice.state}
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *self._command.words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env={**os.environ, **own, "HEADWATER_DELIVERY": delivery.id},
+                start_new_session=True,  # so that its children end with it
+            )
+        except OSError as error:
+            return Outcome(False, f"{self._command.words[0]}: {error.strerror or error}")
+        try:
+            async with asyncio.timeout(self._command.timeout_s):
+                _, said = await child.communicate(delivery.record.value or b"")
+        except TimeoutError:
+            return Outcome(False, f"no end within {self._command.timeout_s:g} s")
+        finally:
+            _end(child)
+        if child.returncode == 0:
+            return Outcome(True)
+        words = said[-_SHOWN:].decode("utf-8", "replace").strip()
+        return Outcome(False, f"exit code {child.returncode}" + (f": {words}" if words else ""))
+
+    async def close(self) -> None:
+        pass
+
+
+class Teller:
+    """Into a topic."""
+
+    def __init__(self, to: ToTopic, appender: Appender) -> None:
+        self._to, self._appender = to, appender
+
+    async def send(self, delivery: Delivery) -> Outcome:
+        headers = [("content-type", b"application/json"), (ID_HEADER, delivery.id.encode())]
+        try:
+            await self._appender.append(
+                self._to.topic, [Draft(delivery.record.key, delivery.record.value, headers)]
+            )
+        except HeadwaterError as error:
+            return Outcome(False, str(error))
+        return Outcome(True)
+
+    async def close(self) -> None:
+        pass
+
+
+def _end(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _notice(delivery: Delivery) -> Notice:
+    found = notice_of(delivery.record.value)
+    assert found is not None, "only notices of this alert are let through"
+    return found
+
+
+def _line(text: str) -> str:
+    """A header is one line."""
+    return " ".join(text.split())[:200]
+
+
+def _lines(notice: Notice) -> Sequence[str]:
+    lines = [notice.summary, ""]
+    if notice.record is not None:
+        place = "{topic}-{partition} at {offset}".format(**notice.record)
+        lines += [f"record: {place}", f"key:    {notice.record['key']}"]
+        lines += [f"value:  {notice.record['value']}"]
+    return [*lines, f"alert:  {notice.alert} ({notice.state})"]
