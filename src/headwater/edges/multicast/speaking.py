@@ -1,7 +1,7 @@
 """A thread that owns a `Sender` and its socket: sends what it is given, answers who asks, says it lives.
 
     send ─▶ outbox ─▶ take ─▶ group            asks ─▶ repairs, to the one who asked
-                       └─ nothing to send for BEAT_S: a heartbeat
+                       └─ nothing more to send: heartbeats, soon and then every BEAT_S
 
 Used by `bridge`. At the end it stays for those who still lack something: until nobody has asked for QUIET_S.
 """
@@ -24,6 +24,8 @@ from headwater.edges.multicast.sender import Holding, Sender
 from headwater.edges.udp.addresses import allowing
 
 BEAT_S = 0.2
+FIRST_BEAT_S = 0.01
+"""Who lost the last packet learns of it from the next one: that is a heartbeat, so it must not wait long."""
 QUIET_S = 0.5
 LINGER_S = 3.0
 TURN = 64
@@ -46,6 +48,7 @@ class Speaking:
         self._wake_read.setblocking(False)
         self._stopped_at: float | None = None
         self._spoke_at = self._asked_at = float("-inf")
+        self._beat_s = FIRST_BEAT_S
         self._failure: OSError | None = None
         self._thread = threading.Thread(target=self._run, name=f"multicast {name}", daemon=True)
         self._thread.start()
@@ -127,7 +130,7 @@ class Speaking:
         now = time.monotonic()
         try:
             self._send(self.sender.take(message, now), self._group.place)
-            self._spoke_at = now
+            self._spoke_at, self._beat_s = now, FIRST_BEAT_S
         except TooLarge as error:
             batch.refused.append((batch.sent, str(error)))
         batch.sent += 1
@@ -135,10 +138,11 @@ class Speaking:
     def _beat(self) -> float:
         """A heartbeat where one is due; how long until the next."""
         now = time.monotonic()
-        if now - self._spoke_at >= BEAT_S:
+        if now - self._spoke_at >= self._beat_s:
             self._send(self.sender.heartbeat(), self._group.place)
             self._spoke_at = now
-        return self._spoke_at + BEAT_S - now
+            self._beat_s = min(BEAT_S, self._beat_s * 2)
+        return self._spoke_at + self._beat_s - now
 
     def _answer(self) -> None:
         for _ in range(TURN):

@@ -103,6 +103,11 @@ class Receiving:
     async def close(self) -> None:
         self._stop_write.send(b"x")
         await asyncio.to_thread(self._thread.join)
+        left = sum(map(len, self._inbox))
+        if left:
+            self.counts.dropped_by_inbox += left
+            _DROPPED.labels(self._name, "inbox").inc(left)
+            _log.warning("%s: stopped with %d datagrams that the log had not yet", self._name, left)
         self._socket.close()
         self._stop_read.close()
         self._stop_write.close()
