@@ -8,8 +8,10 @@ import pytest
 
 from headwater.edges.config import Limits, of_project, read
 from headwater.edges.errors import BadEdges
+from headwater.edges.examining import examine
 from headwater.project.file import load
 from headwater.project.parts import parts_of
+from headwater.project.ports import free_port
 
 
 def project_with(folder: Path, text: str) -> Path:
@@ -50,6 +52,20 @@ def test_headwater_up_runs_them_where_the_file_has_the_section(tmp_path: Path):
     part = parts_of(project)[-1]
     assert part.name == "edges" and part.page_at == "127.0.0.1:9999"
     assert "edges" not in [part.name for part in parts_of(load(project_with(tmp_path, "")))]
+
+
+def test_the_doctor_says_which_secret_is_missing_and_whether_the_address_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told = f'[edges]\nlisten = "127.0.0.1:{free_port()}"\n[edges.tokens.shop]\n'
+    project = load(project_with(tmp_path, told + 'secret = "${SHOP_TOKEN}"\nwrite = ["orders"]\n'))
+    monkeypatch.delenv("SHOP_TOKEN", raising=False)
+    (lacking,) = examine(project)
+    assert not lacking.ok and "export SHOP_TOKEN" in lacking.sentence
+    monkeypatch.setenv("SHOP_TOKEN", "x" * 32)
+    assert all(each.ok for each in examine(project))
+    (bad,) = examine(load(project_with(tmp_path, "[edges.limits]\nclients = -1\n")))
+    assert not bad.ok and ":1: " in bad.sentence
 
 
 def test_limits_are_numbers():

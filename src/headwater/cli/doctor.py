@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -17,16 +18,23 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(file: Path = file_option(), as_json: bool = json_option()) -> int:
-    """Check the file, Java, ports, disk, pipelines and databases; say what mends each failure.
+    """Check the file, Java, ports, disk, pipelines, databases and edges; say what mends each failure.
 
     Example: headwater doctor
     """
-    from headwater.project.doctor import examine
+    from collections.abc import Iterable
+
+    from headwater.project.doctor import Finding, examine
     from headwater.project.file import load
 
     project = load(file)
+    findings: Iterable[Finding] = examine(project)
+    if project.edges is not None:
+        from headwater.edges import examining
+
+        findings = chain(findings, examining.examine(project))
     found = []
-    for finding in examine(project):
+    for finding in findings:
         found.append(finding)
         if not as_json:
             print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")

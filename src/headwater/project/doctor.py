@@ -35,16 +35,17 @@ def examine(project: Project) -> Iterator[Finding]:
     """All checks, one after the other."""
     yield Finding("file", True, f"{project.path} is in order")
     with chdir(project.folder):  # where the parts will run, and from where all paths are meant
-        yield from _guarded("log", lambda: _log(project))
-        yield from _guarded("disk", lambda: _disk(project))
+        yield from guarded("log", lambda: _log(project))
+        yield from guarded("disk", lambda: _disk(project))
         if project.pipelines:
-            yield from _guarded("java", _java)
-            yield from _guarded("pipelines", lambda: _pipelines(project))
+            yield from guarded("java", _java)
+            yield from guarded("pipelines", lambda: _pipelines(project))
         for name in project.captures:
             yield from _captured(project, name)
 
 
-def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
+def guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
+    """What the check found, or that it could not be made."""
     try:
         yield check()
     except HeadwaterError as error:
@@ -66,13 +67,14 @@ def _log(project: Project) -> Finding:
         return Finding("log", False, f"{answer.value} at {address}", mend)
     taken: str | None = f"{address} is taken by {answer.value}"
     if answer is Answer.NOBODY:
-        taken = _cannot_listen(address)
+        taken = cannot_listen(address)
     if taken is None:
         return Finding("log", True, f"{address} is free")
     return Finding("log", False, taken, "stop what is there, or give another `listen` in [log]")
 
 
-def _cannot_listen(address: str) -> str | None:
+def cannot_listen(address: str) -> str | None:
+    """Why nothing can listen there; None where something can."""
     host, _, port = address.rpartition(":")
     try:
         family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
