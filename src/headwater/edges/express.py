@@ -1,6 +1,6 @@
 """POST /topics/{topic} past FastAPI's routing, for which most requests are too small.
 
-Of a request with one record, routing and the reading of parameters took 60 % of the CPU (350 µs; 140 without).
+Of a request with one record, routing and reading parameters took 60 % of the CPU (350 µs; 140 without).
 FastAPI keeps the route, for the description of the interface and for all that has a query: what goes past it
 here is answered by the same handler, and its errors by the same words.
 
