@@ -1,7 +1,9 @@
 """The records of a topic for a bridge out, as a member of the bridge's group. Called by `running`.
 
 The position is the group's committed offsets: `headwater groups` shows the lag, and can reset it. Several
-edges with the same bridge share the partitions. librdkafka's calls wait, so they are made in one thread.
+edges with the same bridge share the partitions. The member is static (KIP-345), named after the edges: after
+kill -9 the next process of that name goes on at once, and one of the same name beside it fences this one.
+librdkafka's calls wait, so they are made in one thread.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from headwater.edges.bridges.contract import Record
 BATCH = 500
 QUEUE_KBYTES = 16 * 1024
 """What is fetched ahead, and so also the size of a batch."""
+SESSION_MS = 10_000
+"""After so long without a sign of life, another process's edges take over the partitions."""
 _POLL_S = 0.2
 _AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 T = TypeVar("T")
@@ -29,12 +33,15 @@ T = TypeVar("T")
 class Reading:
     """One member of the group; used by one task."""
 
-    def __init__(self, log: Log, config: Config) -> None:
+    def __init__(self, log: Log, config: Config, member: str) -> None:
         self._log, self._topic = log, config.topic
         self._thread = ThreadPoolExecutor(1, f"bridge-{config.name}")
         settings: dict[str, Any] = {
             **log.settings,
             "group.id": config.group,
+            "group.instance.id": member,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 4,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest" if config.start == "beginning" else "latest",

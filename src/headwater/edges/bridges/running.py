@@ -76,7 +76,7 @@ class OutboundService:
         assert isinstance(bridge, Outbound)
         async with bridge:
             self._bridge = bridge
-            reading = Reading(self._context.log, self._config)
+            reading = Reading(self._context.log, self._config, self._context.edges.name)
             try:
                 await reading.open()
                 while True:
