@@ -15,6 +15,7 @@ import msgspec
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ANY = msgspec.json.Decoder()
 _WHITE = b" \t\r"
+_TOLD = {"Input data was truncated": "it ends in the middle"}
 
 
 class Bad(NamedTuple):
@@ -72,7 +73,7 @@ def complaint(value: bytes) -> str | None:
     except RecursionError:
         return "it is nested too deeply"
     except msgspec.DecodeError as error:
-        return str(error)
+        return _TOLD.get(str(error), str(error))
     return None
 
 
