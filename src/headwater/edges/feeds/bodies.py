@@ -39,11 +39,11 @@ def of_record(record: Record, decoder: Decoder) -> bytes:
 
 
 def of_row(record: Record, decoder: Decoder) -> bytes:
-    """A change of a view: key and value were written by `view_feed`, as text and as JSON."""
+    """A change of a view, as `view_changes` has written it, or a query that goes to a topic."""
     position = next((v for name, v in record.headers if name == POSITION_HEADER), None)
     shown = {
-        "key": (record.key or b"").decode("utf-8", "replace"),
-        "row": None if record.value is None else orjson.Fragment(record.value),
+        **_field("key", record.key, record.topic, decoder),
+        **_field("row", record.value, record.topic, decoder),
         "position": None if position is None else position.decode("utf-8", "replace"),
     }
     return orjson.dumps(shown)

@@ -33,12 +33,14 @@ _log = logging.getLogger("headwater.edges")
 
 
 class Session:
-    """`is_state`: rows of a view, whose snapshot comes first and whose filter tells what leaves it."""
+    """`is_state`: of rows, whose snapshot comes first and whose filter tells what leaves it; so it is also
+    where a snapshot is asked for, or where the topic is compacted and no place to begin was named."""
 
     def __init__(self, feed: Feed, ask: Ask, wire: Wire, box: Box, *, is_state: bool) -> None:
         self._feed, self._ask, self._wire, self.box = feed, ask, wire, box
-        wants = ask.snapshot if ask.snapshot is not None else feed.is_compacted
-        self._is_state = is_state or (wants and ask.place is None)
+        wants = ask.snapshot if ask.snapshot is not None else is_state or feed.is_compacted
+        self._wants_snapshot = wants and ask.place is None
+        self._is_state = is_state or self._wants_snapshot
         self._tests = ask.tests(Remembering(feed.decoder))
         self._at: Offsets = {}
         self._gaps: dict[int, Range] = {}
@@ -49,9 +51,12 @@ class Session:
     async def begin(self) -> None:
         """Raises Misunderstood, NotThere, Refused, Unreachable."""
         feed, ask = self._feed, self._ask
-        if ask.after is not None and await self._resumes(ask.after):
-            return
-        if ask.place is None and self._is_state:
+        wants_snapshot = self._wants_snapshot
+        if ask.after is not None:
+            if await self._resumes(ask.after):
+                return
+            wants_snapshot = True
+        if wants_snapshot:
             fold = await feed.folded()
             # Both of one moment: nothing awaits between them.
             self._snapshot, self._at = fold.items(self._fits), dict(feed.position)

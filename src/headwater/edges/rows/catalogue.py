@@ -1,7 +1,6 @@
 """Which views there are: what the project's pipeline files declare, run again when one of them changes.
 
-For all parts of the edges that know views, and for several threads. The files are run, no query is started;
-what they declare is kept in one place of the process, so nobody else here should run them.
+For all parts of the edges that know views, and for several threads. The files are run, no query is started.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from headwater.project.file import Project
 
 LOOK_S = 2.0
+_RUNNING = threading.Lock()
+"""What files declare goes to one list of the process: two must not run at once."""
 Stamp = tuple[tuple[str, int], ...]
 
 
@@ -73,12 +74,13 @@ def _declared(paths: list[Path], targets: Mapping[str, str]) -> list[View]:
     from headwater.pipelines.handles import placed, views_of
     from headwater.pipelines.loading import load_again
 
-    try:
-        return placed(load_again(paths), targets)
-    except HeadwaterError as error:
-        if not _wants_spark(error.__cause__):
-            raise  # a session, which takes many seconds, would not mend it
-    return views_of(paths, targets)
+    with _RUNNING:
+        try:
+            return placed(load_again(paths), targets)
+        except HeadwaterError as error:
+            if not _wants_spark(error.__cause__):
+                raise  # a session, which takes many seconds, would not mend it
+        return views_of(paths, targets)
 
 
 def _wants_spark(cause: BaseException | None) -> bool:
