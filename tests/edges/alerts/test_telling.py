@@ -22,6 +22,7 @@ from headwater.browse.log import Log
 from headwater.project.file import Project
 from headwater.project.ports import free_port
 from tests.edges.running import edges, process, until
+from tests.edges.webhooks.looking import end_of, has_member
 from tests.edges.webhooks.receiver import SECRET, receiver
 
 Topics = Callable[..., str]
@@ -74,17 +75,7 @@ def commit(log: Log, group: str, topic: str, offset: int) -> None:
 
 def waits_for(log: Log, alert: str) -> Callable[[], bool]:
     """Whether the alert has a position, and so hears of what comes."""
-    group = f"headwater.alert.{alert}"
-
-    def look() -> bool:
-        from headwater.browse import groups
-
-        try:
-            return any(each.partitions for each in groups.named(log, group).members)
-        except groups.NotThere:
-            return False
-
-    return look
+    return lambda: has_member(log, f"headwater.alert.{alert}")
 
 
 def test_a_group_that_falls_behind_is_told_of_once_and_again_when_it_is_back(
@@ -193,10 +184,7 @@ def test_a_command_that_fails_is_tried_again_and_then_buried(log: Log, topic: To
     }
     dead = f"alerts.{source}.delivery.dead-letters"
     with edges(log.bootstrap, {"alerts": {source: rule}}):
-        until(
-            lambda: dead in log.admin.list_topics(timeout=10).topics and told(log, dead),
-            "the dead letter",
-        )
+        until(lambda: end_of(log, dead) == 1, "the dead letter")
     found = next(record for some in ranges.read(log, dead, log.ranges(dead)) for record in some)
     headers = dict(found.headers)
     assert headers["__dlq.errors.message"] == b"exit code 1: no such pager"

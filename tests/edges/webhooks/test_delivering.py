@@ -14,6 +14,7 @@ from headwater.browse.dead_letters.reading import open_letters
 from headwater.browse.dead_letters.sending import replay
 from headwater.browse.log import Log
 from tests.edges.running import edges, until
+from tests.edges.webhooks.looking import end_of, has_member
 from tests.edges.webhooks.receiver import SECRET, Request, receiver
 
 Topics = Callable[..., str]
@@ -137,7 +138,7 @@ def test_gone_is_final_and_redirects_are_not_followed(log: Log, topic: Topics):
         with edges(log.bootstrap, {"webhooks": own}):
             for name, reason in ((gone, "answered 410"), (moved, "redirects are not")):
                 dead = f"webhooks.{name}.dead-letters"
-                until(lambda dead=dead: _ends(log, dead) == 1, "the dead letter")
+                until(lambda dead=dead: end_of(log, dead) == 1, "the dead letter")
                 with open_letters(log.settings, dead) as letters:
                     assert reason in next(letters.waiting()).reason
         assert (len(first.got), len(second.got), inside.got) == (1, 2, [])
@@ -153,7 +154,7 @@ def test_only_records_that_are_wanted_are_sent_and_a_new_subscription_begins_at_
         document = {"webhooks": {name: section(name, got.url, **more)}}
         group = f"headwater.webhook.{name}"
         with edges(log.bootstrap, document):
-            until(lambda: _has_members(log, group), "the member")
+            until(lambda: has_member(log, group), "the member")
             put(log, name, [("a", '{"status":"new"}'), ("a", '{"status":"paid"}')])
             until(lambda: got.taken, "the delivery")
         put(log, name, [("b", '{"status":"paid"}')])
@@ -188,21 +189,7 @@ def test_a_private_address_is_not_called_unless_that_is_allowed(log: Log, topic:
         own = section(name, f"https://localhost:{port}/", attempts=1, allow_private=False)
         with edges(log.bootstrap, {"webhooks": {name: own}}):
             dead = f"webhooks.{name}.dead-letters"
-            until(lambda: _ends(log, dead) == 1, "the dead letter")
+            until(lambda: end_of(log, dead) == 1, "the dead letter")
             with open_letters(log.settings, dead) as letters:
                 assert "loopback address" in next(letters.waiting()).reason
     assert got.got == []
-
-
-def _ends(log: Log, topic: str) -> int:
-    if topic not in log.admin.list_topics(timeout=10).topics:
-        return 0
-    return log.ranges(topic)[0][1]
-
-
-def _has_members(log: Log, group: str) -> bool:
-    try:
-        found = groups.named(log, group)
-    except groups.NotThere:
-        return False
-    return any(each.partitions for each in found.members)

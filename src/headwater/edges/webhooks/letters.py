@@ -15,6 +15,8 @@ without further words.
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
@@ -23,8 +25,10 @@ from headwater.browse.errors import NotThere, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.publishing import Draft
 from headwater.edges.webhooks.delivery import ID_HEADER, Delivery
+from headwater.errors import HeadwaterError
 
 AGAIN = ".again"
+_LOOK_S = 0.02
 
 
 def letter(delivery: Delivery, reason: str, group: str, again: str) -> Draft:
@@ -71,3 +75,17 @@ def ensure(log: Log, *topics: str, **settings: str) -> None:
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise translated(failure.args[0], f"making {topic}", log.bootstrap) from None
+        _wait_for(log, topic)
+
+
+def _wait_for(log: Log, topic: str) -> None:
+    """Until it can be read: what was made has no leader at first."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            log.ranges(topic)
+            return
+        except HeadwaterError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_S)

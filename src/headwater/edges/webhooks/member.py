@@ -35,7 +35,7 @@ IDLE_TURN_S = 0.1
 BUSY_TURN_S = 0.01
 COMMIT_TURN_S = 0.002
 T = TypeVar("T")
-SESSION_MS = 10_000
+SESSION_MS, HEARTBEAT_MS = 10_000, 1000
 REBALANCE_S = 30.0
 _AT_ONCE = 500
 _QUIET = "headwater.browse.librdkafka"
@@ -113,6 +113,7 @@ class Member:
             "group.id": self.group,
             "group.instance.id": self._instance,
             "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
