@@ -1,14 +1,11 @@
-"""What is sent under a key is stored once: over retries, restarts, kills and a second process."""
+"""What is sent under a key is stored once: over retries, restarts and a second process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,6 @@ from headwater.edges.errors import Invalid
 from headwater.edges.once import Once
 from headwater.edges.remembered import Span
 from tests.edges.http.reading import records, values
-from tests.edges.running import until
 
 Make = Callable[..., str]
 
@@ -117,33 +113,3 @@ async def test_a_second_process_of_the_name_fences_the_first(log: Log, topic: Ma
                 await old.append(name, "l", [Draft(None, b"2")])
         assert (await new.append(name, "l", [Draft(None, b"2")])).is_new
     assert values(log, name) == [b"1", b"2"]
-
-
-def kill_after(wanted: int, bootstrap: str, topic: str, told: Path) -> set[bytes]:
-    """The numbers whose storing was told."""
-    with told.open("wb") as output:
-        words = [sys.executable, "-m", "tests.edges.http.sender", bootstrap, topic]
-        process = subprocess.Popen(words, stdout=output)
-        try:
-            until(lambda: told.read_bytes().count(b"\n") >= wanted, "some answers")
-        finally:
-            process.kill()
-            process.wait()
-    return {line.split()[0] for line in told.read_bytes().splitlines()}
-
-
-async def test_a_kill_between_requests_loses_and_doubles_nothing(
-    log: Log, topic: Make, tmp_path: Path
-):
-    """A sender that dies anywhere, and sends everything again under the same keys."""
-    name = topic(2)
-    before = set()
-    for wanted in (3, 40):
-        before |= kill_after(wanted, log.bootstrap, name, tmp_path / "told")
-    async with running(log, name) as once:
-        answers = {
-            number: await once.append(name, f"k{number}", [Draft(None, b"%d" % number)])
-            for number in range(200)
-        }
-    assert not any(answers[int(number)].is_new for number in before)
-    assert sorted(map(int, filter(None, values(log, name)))) == list(range(200))
