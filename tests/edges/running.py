@@ -54,6 +54,7 @@ def edges(
     assert not mistakes, mistakes
     context = made_context(settings, project, bootstrap, {})
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener, context.log:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(
             make_app(context, loopback_only=True),
             http=heads.protocol(settings.limits.slow_seconds),

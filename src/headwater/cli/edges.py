@@ -27,7 +27,7 @@ def edges(
         "--bootstrap",
         metavar="HOST:PORT",
         envvar="HEADWATER_BOOTSTRAP",
-        help="Of the log at this address.",
+        help="The log is at this address, whatever the file says.",
     ),
     listen: str | None = typer.Option(
         None,

@@ -42,6 +42,7 @@ class Appender:
         self._bound = waiting_bytes
         self._waiting = 0
         self._known: dict[str, _Topic] = {}
+        self._looks: dict[str, asyncio.Task[_Topic]] = {}
         self._producer = log.new_producer(
             linger_ms=LINGER_MS,
             compression_type="lz4",
@@ -155,13 +156,22 @@ class Appender:
 
     async def needs_keys(self, topic: str) -> bool:
         """Raises NotThere: librdkafka would create a topic, or wait for one, that is only misspelt."""
-        now = asyncio.get_running_loop().time()
         known = self._known.get(topic)
-        if known is None or known.until < now:
-            numbers = await asyncio.to_thread(self._log.partitions, topic)
-            compacted = await asyncio.to_thread(is_compacted, self._log, topic)
-            known = self._known[topic] = _Topic(now + TOPICS_KNOWN_S, len(numbers), compacted)
+        if known is None or known.until < asyncio.get_running_loop().time():
+            # One look for all that ask meanwhile: they go on in the order in which they came.
+            if topic not in self._looks:
+                self._looks[topic] = asyncio.create_task(self._look(topic))
+            known = await asyncio.shield(self._looks[topic])
         return known.is_compacted
+
+    async def _look(self, topic: str) -> _Topic:
+        try:
+            numbers, compacted = await asyncio.to_thread(_described, self._log, topic)
+        finally:
+            del self._looks[topic]
+        until = asyncio.get_running_loop().time() + TOPICS_KNOWN_S
+        known = self._known[topic] = _Topic(until, numbers, compacted)
+        return known
 
     def _told(self, outcome: Any, topic: str) -> Stored | HeadwaterError:
         return outcome if isinstance(outcome, Stored) else self._refusal(outcome, topic)
@@ -241,6 +251,11 @@ class _Many(_Waiting):
         with self._lock:
             self.error = self.error or error
             self._less(count)
+
+
+def _described(log: Log, topic: str) -> tuple[int, bool]:
+    """How many partitions it has, and whether it is compacted."""
+    return len(log.partitions(topic)), is_compacted(log, topic)
 
 
 def _no_key(topic: str) -> Refused:

@@ -37,7 +37,7 @@ def serve(
     default_bootstrap: str,
 ) -> None:
     """Until SIGTERM or SIGINT."""
-    project = _project(path, alone=bootstrap is not None)
+    project = _project(path)
     edges = of_project(project) if project is not None else Edges()
     if listen is not None:
         edges = replace(edges, listen=listen)
@@ -117,12 +117,12 @@ def made_context(
     return Context(edges, log, appender, Once(log, edges.name), project)
 
 
-def _project(path: Path | None, *, alone: bool) -> Project | None:
-    """The one that is named; else the one in this folder, unless only an address was given."""
+def _project(path: Path | None) -> Project | None:
+    """The one that is named; else the one in this folder, if there is one."""
     if path is not None:
         return load((path / FILE if path.is_dir() else path).absolute())
     here = Path(FILE).absolute()
-    return load(here) if here.exists() and not alone else None
+    return load(here) if here.exists() else None
 
 
 def _checked(edges: Edges) -> tuple[str, int]:
@@ -149,6 +149,7 @@ def _bound(host: str, port: int, slow_seconds: float) -> Iterator[socket.socket]
             hint="give another address with --listen, or listen = … under [edges]",
         ) from None
     with listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # those accepted have it too
         if patience := getattr(socket, "TCP_USER_TIMEOUT", None):
             # The kernel ends connections of clients that take nothing: asyncio would wait for ever.
             listener.setsockopt(socket.IPPROTO_TCP, patience, int(slow_seconds * 1000))
