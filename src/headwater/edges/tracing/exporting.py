@@ -53,7 +53,9 @@ class Exporter:
         self._otlp = OTLPSpanExporter(
             endpoint=tracing.endpoint, headers=dict(tracing.headers), timeout=TIMEOUT_S
         )
-        self._resource = Resource({"service.name": tracing.service, "service.version": __version__})
+        self._resource = Resource.create(
+            {"service.name": tracing.service, "service.version": __version__}
+        )
         self._queue: deque[Span] = deque()
         self._more = threading.Event()
         self._closing = threading.Event()
