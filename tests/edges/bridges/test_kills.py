@@ -7,21 +7,25 @@ came again in order. Once, by message id: each number is there once.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from headwater.browse.log import Log
 from headwater.testing.mosquitto import Mosquitto
 from headwater.testing.rabbitmq import RabbitMQ
 from tests.edges.bridges.peers import AmqpPeer, MqttPeer
 from tests.edges.bridges.reading import records, values
-from tests.edges.running import Process, process, until
+from tests.edges.running import edges, process, until
 
-COUNT = 3000
-KILLS = 3
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+COUNT, KILLS = (20_000, 10) if SOAK else (1_500, 2)
+Make = Callable[..., str]
 
 
 def numbered(first: int, end: int) -> list[bytes]:
@@ -37,206 +41,155 @@ def size(log: Log, topic: str) -> int:
     return sum(end - first for first, end in log.ranges(topic).values())
 
 
-def kill_as_it_grows(running: Process, now: Callable[[], int], count: int = COUNT) -> None:
-    """At several points of the way: what is in flight then is different each time."""
-    for kill in range(1, KILLS + 1):
-        mark = count * kill // (KILLS + 1)
-        until(lambda mark=mark: now() >= mark, f"{mark} messages")
-        running.kill()
-        running.start()
-
-
-@pytest.fixture
-def amqp(rabbit: RabbitMQ, name: str) -> AmqpPeer:
-    return AmqpPeer(rabbit.url, name)
-
-
-@pytest.fixture
-def sensor(mqtt: Mosquitto) -> Iterator[MqttPeer]:
-    peer = MqttPeer(mqtt.port)
-    yield peer
-    peer.close()
-
-
-def queue_in(name: str, rabbit: RabbitMQ, topic: str, more: str = "") -> str:
-    return f"""
-[edges.bridges.{name}]
-from = "{rabbit.url}"
-to = "topic:{topic}"
-queue = "{name}"
-prefetch = 50
-{more}
-"""
-
-
-def test_edges_that_are_killed_lose_no_message_of_a_queue(
-    log: Log, topic: Callable[..., str], name: str, rabbit: RabbitMQ, amqp: AmqpPeer, tmp_path: Path
-):
-    orders = topic()
-    asyncio.run(amqp.publish(numbered(0, COUNT)))
-    with process(tmp_path, queue_in(name, rabbit, orders), log.bootstrap) as running:
-        kill_as_it_grows(running, lambda: size(log, orders))
-        until(lambda: len(set(values(log, orders))) >= COUNT, "every message")
-    assert firsts(values(log, orders)) == numbered(0, COUNT)
-    assert asyncio.run(amqp.left()) == 0
-
-
-def test_edges_that_are_killed_store_each_message_of_a_queue_once_by_its_id(
-    log: Log, topic: Callable[..., str], name: str, rabbit: RabbitMQ, amqp: AmqpPeer, tmp_path: Path
-):
-    orders = topic()
-    ids = [f"id {number}" for number in range(COUNT)]
-    asyncio.run(amqp.publish(numbered(0, COUNT), ids))
-    section = queue_in(name, rabbit, orders, 'once = "message-id"')
-    with process(tmp_path, section, log.bootstrap) as running:
-        kill_as_it_grows(running, lambda: size(log, orders))
-        until(lambda: len(set(values(log, orders))) >= COUNT, "every message")
-    assert values(log, orders) == numbered(0, COUNT)
-
-
-def test_edges_that_are_killed_lose_no_message_of_a_subscription(
-    log: Log,
-    topic: Callable[..., str],
-    name: str,
-    mqtt: Mosquitto,
-    sensor: MqttPeer,
-    tmp_path: Path,
-):
-    readings = topic()
-    section = f"""
-[edges.bridges.{name}]
-from = "{mqtt.url}/{name}/#"
-to = "topic:{readings}"
-"""
-    with process(tmp_path, section, log.bootstrap) as running:
-        # From the first message on it is subscribed; what comes while it is away waits at the broker.
-        until(
-            lambda: sensor.publish(f"{name}/a", [b"0"]) or size(log, readings), "the subscription"
-        )
-        publishing = threading.Thread(
-            target=lambda: [
-                sensor.publish(f"{name}/a", numbered(first, first + 50))
-                for first in range(1, COUNT, 50)
-            ]
-        )
-        publishing.start()
-        kill_as_it_grows(running, lambda: size(log, readings))
-        publishing.join(60)
-        last = numbered(0, 1 + (COUNT - 1 + 49) // 50 * 50)
-        until(lambda: set(values(log, readings)) >= set(last), "every message")
-    assert firsts(values(log, readings)) == last
-    assert {each.key for each in records(log, readings)} == {f"{name}/a".encode()}
-
-
-def test_edges_that_are_killed_lose_no_record_on_its_way_to_a_queue(
-    log: Log, topic: Callable[..., str], name: str, rabbit: RabbitMQ, amqp: AmqpPeer, tmp_path: Path
-):
-    orders = topic()
-    asyncio.run(amqp.declare())
-    produce(log, orders, numbered(0, COUNT))
-    section = f"""
-[edges.bridges.{name}]
-from = "topic:{orders}"
-to = "{rabbit.url}"
-routing_key = "{name}"
-"""
-    with process(tmp_path, section, log.bootstrap) as running:
-        kill_as_it_grows(running, lambda: asyncio.run(amqp.left()))
-        until(lambda: committed(log, name, orders) == COUNT, "the position")
-    found = asyncio.run(take_all(amqp))
-    assert firsts([message.body for message in found]) == numbered(0, COUNT)
-    ids = {message.header.properties.message_id for message in found}
-    assert len(ids) == COUNT, "one that is sent again has the same id"
-
-
-def test_edges_that_are_killed_lose_no_record_on_its_way_to_mqtt(
-    log: Log, topic: Callable[..., str], name: str, mqtt: Mosquitto, tmp_path: Path
-):
-    commands = topic()
-    produce(log, commands, numbered(0, COUNT))
-    section = f"""
-[edges.bridges.{name}]
-from = "topic:{commands}"
-to = "{mqtt.url}/{name}/{{key}}"
-"""
-    device = MqttPeer(mqtt.port)
-    try:
-        device.subscribe(f"{name}/#")
-        with process(tmp_path, section, log.bootstrap) as running:
-            kill_as_it_grows(running, device.found.qsize)
-            until(lambda: committed(log, name, commands) == COUNT, "the position")
-        found = device.take(device.found.qsize())
-    finally:
-        device.close()
-    assert firsts([message.payload for message in found]) == numbered(0, COUNT)
-    assert {message.topic for message in found} == {f"{name}/k"}
-
-
-def test_rabbitmq_that_is_killed_loses_nothing_in_either_direction(
-    log: Log, topic: Callable[..., str], name: str, rabbit: RabbitMQ, tmp_path: Path
-):
-    there, back = AmqpPeer(rabbit.url, f"{name}-out"), AmqpPeer(rabbit.url, name)
-    orders, copies = topic(), topic()
-    asyncio.run(there.declare())
-    asyncio.run(back.publish(numbered(0, COUNT)))
-    produce(log, orders, numbered(0, COUNT))
-    section = f"""
-[edges.bridges.{name}-out]
-from = "topic:{orders}"
-to = "{rabbit.url}"
-routing_key = "{name}-out"
-{queue_in(name, rabbit, copies)}
-"""
-    with process(tmp_path, section, log.bootstrap):
-        until(lambda: size(log, copies) >= COUNT // 3, "some messages")
-        rabbit.kill()
-        rabbit.start()
-        until(lambda: set(values(log, copies)) >= set(numbered(0, COUNT)), "every message")
-        until(lambda: committed(log, f"{name}-out", orders) == COUNT, "the position")
-    assert firsts(values(log, copies)) == numbered(0, COUNT)
-    found = asyncio.run(take_all(there))
-    assert {message.body for message in found} == set(numbered(0, COUNT))
-
-
-def test_mosquitto_that_is_killed_loses_nothing_that_it_had_saved(
-    log: Log, topic: Callable[..., str], name: str, mqtt: Mosquitto, tmp_path: Path
-):
-    readings = topic()
-    section = f"""
-[edges.bridges.{name}]
-from = "{mqtt.url}/{name}"
-to = "topic:{readings}"
-"""
-    sensor = MqttPeer(mqtt.port)
-    with process(tmp_path, section, log.bootstrap) as running:
-        until(lambda: sensor.publish(name, [b"0"]) or size(log, readings), "the subscription")
-        running.kill()  # it is away while these are published
-        sensor.publish(
-            name, numbered(1, 90)
-        )  # Mosquitto queues 100 for each session unless told otherwise
-        sensor.close()
-        mqtt.save()
-        mqtt.kill()
-        mqtt.start()
-        running.start()
-        until(lambda: set(values(log, readings)) >= set(numbered(0, 90)), "every message")
-    assert firsts(values(log, readings)) == numbered(0, 90)
+def has_all(log: Log, topic: str, count: int = COUNT) -> bool:
+    return size(log, topic) >= count and set(values(log, topic)) >= set(numbered(0, count))
 
 
 def produce(log: Log, topic: str, found: Sequence[bytes]) -> None:
-    producer = log.producer
     for value in found:
-        producer.produce(topic, value, b"k")
-    assert producer.flush(60) == 0
+        log.producer.produce(topic, value, b"k")
+    assert log.producer.flush(60) == 0
 
 
 def committed(log: Log, name: str, topic: str) -> int:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
+    """The position of a bridge out."""
     asked = ConsumerGroupTopicPartitions(f"headwater.bridge.{name}", [TopicPartition(topic, 0)])
     (future,) = log.admin.list_consumer_group_offsets([asked]).values()
     return future.result().topic_partitions[0].offset
 
 
-async def take_all(peer: AmqpPeer) -> list[object]:
-    return await peer.take(await peer.left())
+def take_all(peer: AmqpPeer) -> list[Any]:
+    async def take() -> list[Any]:
+        return await peer.take(await peer.left())
+
+    return asyncio.run(take())
+
+
+@pytest.fixture
+def device(mqtt: Mosquitto) -> Iterator[MqttPeer]:
+    peer = MqttPeer(mqtt.port)
+    yield peer
+    peer.close()
+
+
+def queue_in(name: str, rabbit: RabbitMQ, topic: str, **more: Any) -> dict[str, Any]:
+    end = {"from": rabbit.url, "to": f"topic:{topic}", "queue": name, "prefetch": 50}
+    return {name: {**end, **more}}
+
+
+def queue_out(name: str, rabbit: RabbitMQ, topic: str) -> dict[str, Any]:
+    return {name: {"from": f"topic:{topic}", "to": rabbit.url, "routing_key": name}}
+
+
+def toml(bridges: dict[str, dict[str, Any]]) -> str:
+    quoted = {str: lambda value: f'"{value}"', int: str}
+    return "".join(
+        f"[edges.bridges.{name}]\n"
+        + "".join(f"{key} = {quoted[type(value)](value)}\n" for key, value in section.items())
+        for name, section in bridges.items()
+    )
+
+
+@pytest.mark.timeout(600 if SOAK else 120)
+def test_edges_that_are_killed_lose_nothing_in_any_direction(
+    log: Log,
+    topic: Make,
+    name: str,
+    rabbit: RabbitMQ,
+    mqtt: Mosquitto,
+    device: MqttPeer,
+    tmp_path: Path,
+):
+    plain, once = AmqpPeer(rabbit.url, f"{name}-plain"), AmqpPeer(rabbit.url, f"{name}-once")
+    sent = AmqpPeer(rabbit.url, f"{name}-sent")
+    from_plain, from_once, from_mqtt, going = topic(), topic(), topic(), topic()
+    asyncio.run(plain.publish(numbered(0, COUNT)))
+    asyncio.run(once.publish(numbered(0, COUNT), [f"id {number}" for number in range(COUNT)]))
+    asyncio.run(sent.declare())
+    produce(log, going, numbered(0, COUNT))
+    device.subscribe(f"{name}/out/#")
+    bridges = {
+        **queue_in(plain.queue, rabbit, from_plain),
+        **queue_in(once.queue, rabbit, from_once, once="message-id"),
+        **queue_out(sent.queue, rabbit, going),
+        f"{name}-in": {"from": f"{mqtt.url}/{name}/in/#", "to": f"topic:{from_mqtt}"},
+        f"{name}-out": {"from": f"topic:{going}", "to": f"{mqtt.url}/{name}/out/{{key}}"},
+    }
+
+    def publish() -> None:
+        for first in range(1, COUNT, 50):
+            device.publish(f"{name}/in/a", numbered(first, min(first + 50, COUNT)))
+
+    with process(tmp_path, toml(bridges), log.bootstrap) as running:
+        # From the first message on it is subscribed; what comes while it is away waits at the broker.
+        subscribed = lambda: device.publish(f"{name}/in/a", [b"0"]) or size(log, from_mqtt)  # noqa: E731
+        until(subscribed, "the subscription")
+        publishing = threading.Thread(target=publish)
+        publishing.start()
+        for kill in range(1, KILLS + 1):
+            mark = COUNT * kill // (KILLS + 1)
+            until(lambda mark=mark: size(log, from_plain) >= mark, f"{mark} messages")
+            running.kill()
+            running.start()
+        publishing.join(60)
+        for target in (from_plain, from_once, from_mqtt):
+            until(lambda target=target: has_all(log, target), "every message")
+        for bridge in (sent.queue, f"{name}-out"):
+            until(lambda bridge=bridge: committed(log, bridge, going) == COUNT, "the position")
+
+    everything = numbered(0, COUNT)
+    assert firsts(values(log, from_plain)) == everything
+    assert values(log, from_once) == everything
+    assert firsts(values(log, from_mqtt)) == everything
+    assert {each.key for each in records(log, from_mqtt)} == {f"{name}/in/a".encode()}
+    assert asyncio.run(plain.left()) == asyncio.run(once.left()) == 0
+    found = take_all(sent)
+    assert firsts([message.body for message in found]) == everything
+    ids = {message.header.properties.message_id for message in found}
+    assert len(ids) == COUNT, "one that is sent again has the same id"
+    published = device.take(device.found.qsize())
+    assert firsts([message.payload for message in published]) == everything
+    assert {message.topic for message in published} == {f"{name}/out/k"}
+
+
+def test_rabbitmq_that_is_killed_loses_nothing_in_either_direction(
+    log: Log, topic: Make, name: str, rabbit: RabbitMQ
+):
+    back, there = AmqpPeer(rabbit.url, f"{name}-in"), AmqpPeer(rabbit.url, f"{name}-out")
+    copies, orders = topic(), topic()
+    asyncio.run(there.declare())
+    asyncio.run(back.publish(numbered(0, COUNT)))
+    produce(log, orders, numbered(0, COUNT))
+    bridges = {
+        **queue_in(back.queue, rabbit, copies),
+        **queue_out(there.queue, rabbit, orders),
+    }
+    with edges(log.bootstrap, {"bridges": bridges}):
+        until(lambda: size(log, copies) >= COUNT // 3, "some messages")
+        rabbit.kill()
+        rabbit.start()
+        until(lambda: has_all(log, copies), "every message")
+        until(lambda: committed(log, there.queue, orders) == COUNT, "the position")
+    assert firsts(values(log, copies)) == numbered(0, COUNT)
+    assert {message.body for message in take_all(there)} == set(numbered(0, COUNT))
+
+
+def test_mosquitto_that_is_killed_loses_nothing_that_it_had_saved(
+    log: Log, topic: Make, name: str, mqtt: Mosquitto, device: MqttPeer
+):
+    readings = topic()
+    bridges = {name: {"from": f"{mqtt.url}/{name}", "to": f"topic:{readings}"}}
+    with edges(log.bootstrap, {"bridges": bridges}):
+        until(lambda: device.publish(name, [b"0"]) or size(log, readings), "the subscription")
+    device.publish(name, numbered(1, 200))  # while nobody is there
+    mqtt.save()
+    mqtt.kill()
+    mqtt.start()
+    with edges(log.bootstrap, {"bridges": bridges}):
+        until(lambda: has_all(log, readings, 200), "every message")
+        mqtt.kill()  # and while it is connected
+        mqtt.start()
+        again = MqttPeer(mqtt.port)
+        until(lambda: again.publish(name, [b"after"]) or b"after" in values(log, readings), "life")
+        again.close()
+    assert firsts(values(log, readings))[:200] == numbered(0, 200)

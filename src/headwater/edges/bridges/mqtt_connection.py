@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from paho.mqtt.client import Client
 
 CONNECT_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
 KEEP_ALIVE_S = 30
 INFLIGHT_MAX = 1000
 """What the broker may send ahead, and we, before something is acknowledged."""
@@ -129,7 +130,11 @@ class Connection:
 
     async def close(self) -> None:
         self.client.disconnect()
+        if self._connected.done():  # what waits to be sent goes out first, acknowledgements too
+            await asyncio.wait((self.broken,), timeout=CLOSE_TIMEOUT_S)
         await asyncio.to_thread(self.client.loop_stop)
+        if self._connected.done() and not self._connected.cancelled():
+            self._connected.exception()  # whether anybody has looked or not
 
     def later(self, function: Callable[..., None], *words: Any) -> None:
         """From paho's thread to the event loop; it may be over already."""
