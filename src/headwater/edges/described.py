@@ -7,24 +7,45 @@ from typing import Any
 from headwater.edges.answers import responses
 from headwater.edges.cloud_events import BATCHED, REQUIRED, STRUCTURED
 
-TOPIC: dict[str, Any] = {
-    "description": "An existing topic",
-    "pattern": r"^[A-Za-z0-9._-]{1,249}$",
-}
-KEY: dict[str, Any] = {"description": "The key of the record, or of all records of the body"}
-KEY_HEADER: dict[str, Any] = {
-    "description": "The same as `key`, for keys that are no URL's business"
-}
-KEY_FIELD: dict[str, Any] = {
-    "description": "The field whose value is the key of its record: `id`, `customer.id`",
-    "min_length": 1,
-}
-PARTIAL: dict[str, Any] = {
-    "description": "NDJSON: store the good lines, and put the bad ones into TOPIC.dead-letters"
-}
-IDEMPOTENCY_KEY: dict[str, Any] = {
-    "description": "The same key with the same body is stored once, and answered alike, for a day"
-}
+_PARAMETERS: list[dict[str, Any]] = [
+    {
+        "name": "topic",
+        "in": "path",
+        "required": True,
+        "description": "An existing topic",
+        "schema": {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,249}$"},
+    },
+    {
+        "name": "key",
+        "in": "query",
+        "description": "The key of the record, or of all records of the body",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Headwater-Key",
+        "in": "header",
+        "description": "The same as `key`, for keys that should not stand in addresses",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "key_field",
+        "in": "query",
+        "description": "The field whose value is the key of its record: `id`, `customer.id`",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    {
+        "name": "partial",
+        "in": "query",
+        "description": "NDJSON: store the good lines, and put the bad ones into TOPIC.dead-letters",
+        "schema": {"type": "boolean", "default": False},
+    },
+    {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "The same key with the same body is stored once, and answered alike, for a day",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    },
+]
 
 _EVENT = {
     "type": "object",
@@ -104,7 +125,7 @@ POST_TOPIC: dict[str, Any] = {
         },
         **responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
     },
-    "openapi_extra": {"requestBody": _BODY},
+    "openapi_extra": {"parameters": _PARAMETERS, "requestBody": _BODY},
 }
 
 _OF_THE_GUARD = (401, 403, 408, 413, 429)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from math import ceil
 from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,8 +35,14 @@ from headwater.project.listening import host_of, is_loopback, same_origin
 HELD_BYTES = 4
 """All bodies together may have so many times the bytes of the largest one."""
 PREFLIGHT_S = 600
-EXPOSED = "Headwater-Position, Idempotent-Replay, Retry-After"
+_SAID = [(b"x-content-type-options", b"nosniff")]
+_ALLOWED = b"access-control-allow-origin"
+_CORS = [
+    (b"access-control-expose-headers", b"Headwater-Position, Idempotent-Replay, Retry-After"),
+    (b"vary", b"Origin"),
+]
 _WHO = "headwater.who"
+_Headers = Mapping[bytes, bytes]
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
 
 
@@ -71,13 +76,10 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        is_cross = origin is not None and origin.lower() in self._origins
-        if is_cross and origin is not None:
-            send = _with_cors(send, origin)
-        elif scope["type"] == "http":
-            send = _with_headers(send, ())
+        headers: _Headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        is_cross = origin is not None and origin.decode("latin-1").lower() in self._origins
+        send = _with_headers(send, origin if is_cross else None)
         refusal = self._refusal(scope, headers, origin, is_cross=is_cross)
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send, refusal)
@@ -85,7 +87,12 @@ class Guard:
             await self._http(scope, receive, send, headers, refusal)
 
     async def _http(
-        self, scope: Scope, receive: Receive, send: Send, headers: Headers, refusal: Response | None
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: _Headers,
+        refusal: Response | None,
     ) -> None:
         limits = self._limits
         incoming = Incoming(
@@ -93,7 +100,7 @@ class Guard:
             self._held,
             limits.body_bytes,
             limits.slow_seconds,
-            expects="expect" in headers,
+            expects=b"expect" in headers,
         )
         if refusal is None and _length(headers) > limits.body_bytes:
             counts.refused("http", "too large")
@@ -118,15 +125,15 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
 
     def _refusal(
-        self, scope: Scope, headers: Headers, origin: str | None, *, is_cross: bool
+        self, scope: Scope, headers: _Headers, origin: bytes | None, *, is_cross: bool
     ) -> Response | None:
         """The answer, where the request ends here."""
-        host = headers.get("host", "")
+        host = headers.get(b"host", b"").decode("latin-1")
         if self._loopback_only and not is_loopback(host_of(host)):
             return _refused("host", f"{host[:100]!r} is no name of this machine")
-        if origin is not None and not is_cross and not same_origin(origin, host):
-            hint = "list it in origins = […] under [edges]"
-            return _refused("origin", f"pages of {origin[:100]!r} may not call this", hint)
+        if origin is not None and not is_cross and not same_origin(origin.decode("latin-1"), host):
+            said = f"pages of {origin[:100].decode('latin-1')!r} may not call this"
+            return _refused("origin", said, "list it in origins = […] under [edges]")
         if is_cross and _is_preflight(scope, headers):
             return _preflight(headers)
         try:
@@ -139,7 +146,7 @@ class Guard:
             return of_error(error)
         return None
 
-    def _sender(self, scope: Scope, headers: Headers) -> str:
+    def _sender(self, scope: Scope, headers: _Headers) -> str:
         """Whose request it is, once it is known to be allowed."""
         method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
         need = needed(method, scope["path"]) if self._tokens else None
@@ -154,8 +161,9 @@ class Guard:
         scope[_WHO] = token.name
         return f"token {token.name}"
 
-    def _token(self, scope: Scope, headers: Headers, method: str) -> Token:
-        kind, _, secret = headers.get("authorization", "").partition(" ")
+    def _token(self, scope: Scope, headers: _Headers, method: str) -> Token:
+        shown = headers.get(b"authorization", b"").decode("latin-1")
+        kind, _, secret = shown.partition(" ")
         if not secret and method in ("GET", "WEBSOCKET"):
             # EventSource and WebSocket of a browser can send no header (RFC 6750, 2.3).
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -173,41 +181,34 @@ def _refused(reason: str, sentence: str, hint: str | None = None) -> Response:
     return problem(403, sentence, hint=hint)
 
 
-def _is_preflight(scope: Scope, headers: Headers) -> bool:
-    return scope.get("method") == "OPTIONS" and "access-control-request-method" in headers
+def _is_preflight(scope: Scope, headers: _Headers) -> bool:
+    return scope.get("method") == "OPTIONS" and b"access-control-request-method" in headers
 
 
-def _preflight(headers: Headers) -> Response:
+def _preflight(headers: _Headers) -> Response:
     answer = Response(status_code=204)
     answer.headers["Access-Control-Allow-Methods"] = "GET, POST"
     answer.headers["Access-Control-Max-Age"] = str(PREFLIGHT_S)
-    wanted = headers.get("access-control-request-headers", "")
+    wanted = headers.get(b"access-control-request-headers", b"").decode("latin-1")
     if _NAMES.fullmatch(wanted):
         answer.headers["Access-Control-Allow-Headers"] = wanted
-    if "access-control-request-private-network" in headers:
+    if b"access-control-request-private-network" in headers:
         answer.headers["Access-Control-Allow-Private-Network"] = "true"
     return answer
 
 
-def _length(headers: Headers) -> int:
-    said = headers.get("content-length", "")
-    return int(said) if said.isascii() and said.isdigit() else 0
+def _length(headers: _Headers) -> int:
+    said = headers.get(b"content-length", b"")
+    return int(said) if said.isdigit() else 0
 
 
-def _with_cors(send: Send, origin: str) -> Send:
-    said = [("access-control-allow-origin", origin), ("access-control-expose-headers", EXPOSED)]
-    return _with_headers(send, said)
+def _with_headers(send: Send, origin: bytes | None) -> Send:
+    """What every answer says; with `origin`, also that its pages may read it."""
 
-
-def _with_headers(send: Send, more: Sequence[tuple[str, str]]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
-            headers = MutableHeaders(scope=message)
-            headers["x-content-type-options"] = "nosniff"
-            for name, value in more:
-                headers[name] = value
-            if more:
-                headers.add_vary_header("Origin")
+            more = _SAID if origin is None else [*_SAID, *_CORS, (_ALLOWED, origin)]
+            message["headers"] = [*message.get("headers", ()), *more]
         await send(message)
 
     return sending

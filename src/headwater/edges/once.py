@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -33,7 +32,6 @@ WAITING_BYTES_MAX = 64 * 1024**2
 GROUP_BYTES_MAX = 8 * 1024**2
 GROUP_RECORDS_MAX = 50_000
 RETRY_AFTER_S = 1.0
-TOPICS_KNOWN_S = 5.0
 
 __all__ = ["Appended", "Once"]
 _log = logging.getLogger("headwater.edges")
@@ -51,7 +49,6 @@ class Once:
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._closed = False
-        self._topics: dict[str, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="once", daemon=True)
 
@@ -70,7 +67,8 @@ class Once:
     async def append(
         self, topic: str, key: str, drafts: Sequence[Draft], *, digest: str = ""
     ) -> Appended:
-        """Committed when this returns. `key` holds the scope within which it is unique.
+        """Committed when this returns. `key` holds the scope within which it is unique. Those that wait at
+        the same time are written in the order in which they came.
 
         With a `digest` of what was sent, another one under the same key is Invalid. Raises Overloaded,
         NotThere, Refused, Unreachable; after the last the outcome is not known, and the same call again
@@ -82,7 +80,6 @@ class Once:
         size = sum(map(_checked_size, drafts))
         if self._waiting_bytes and self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise Overloaded("the log does not keep up with what is sent to it", RETRY_AFTER_S)
-        await self._check_topic(topic)
         assert self._loop is not None, "start() comes first"
         future: asyncio.Future[Appended] = self._loop.create_future()
         with self._changed:
@@ -92,12 +89,6 @@ class Once:
             self._waiting_bytes += size
             self._changed.notify()
         return await future
-
-    async def _check_topic(self, topic: str) -> None:
-        now = time.monotonic()
-        if self._topics.get(topic, 0.0) < now:
-            await asyncio.to_thread(self._log.partitions, topic)
-            self._topics[topic] = now + TOPICS_KNOWN_S
 
     # ---- the thread -----------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from headwater.errors import HeadwaterError
 HINT = "send it again under the same key: it is stored once"
 _FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 _FULL_S = 0.05
+TOPICS_KNOWN_S = 5.0
 _FORGOTTEN = counts.counter(
     "headwater_edge_keys_forgotten_early_total",
     "Idempotency keys dropped before their window ended, for want of room",
@@ -74,6 +75,8 @@ class Writer:
         self._remembered = remembered
         self._producer: Producer | None = None
         self._fenced: Fenced | None = None
+        self._topics: dict[str, float] = {}
+        """Those that were there, and until when that counts."""
 
     def leave(self) -> None:
         """The producer is in a state that nobody knows: the next group gets a new one."""
@@ -87,7 +90,7 @@ class Writer:
             return [error] * len(group)
         now_ms = _now_ms()
         self._remembered.tidy(now_ms)
-        outcomes = [self._known(each, now_ms) for each in group]
+        outcomes = [self._known(each, now_ms) or self._missing(each.topic) for each in group]
         fresh = [each for each, known in zip(group, outcomes, strict=True) if known is None]
         written = iter(self._written(fresh) if fresh else [])
         return [next(written) if known is None else known for known in outcomes]
@@ -103,6 +106,17 @@ class Writer:
                 hint="use a new key for each thing that is sent",
             )
         return Appended(entry.spans, False)
+
+    def _missing(self, topic: str) -> HeadwaterError | None:
+        """Looked at before: librdkafka would create a topic, or wait for one, that is only misspelt."""
+        now = time.monotonic()
+        if self._topics.get(topic, 0.0) < now:
+            try:
+                self._log.partitions(topic)
+            except HeadwaterError as error:
+                return error
+            self._topics[topic] = now + TOPICS_KNOWN_S
+        return None
 
     def _written(self, fresh: list[Request]) -> list[Outcome]:
         try:

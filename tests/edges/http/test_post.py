@@ -205,6 +205,21 @@ def test_traces_go_on_with_the_records(http: httpx.Client, log: Log, topic: Make
 
 
 @pytest.mark.parametrize(
+    ("query", "said_of_it"),
+    [
+        ("keyfield=id", "did you mean 'key_field'"),
+        ("partial=perhaps", "true or false"),
+        ("key_field=", "empty"),
+        ("key=a&key=b", "twice"),
+        ("key=%FF", "UTF-8"),
+    ],
+)
+def test_a_misspelt_query_is_told(http: httpx.Client, topic: Make, query: str, said_of_it: str):
+    answer = http.post(f"/topics/{topic()}?{query}", json={"id": 1})
+    assert said_of_it in said(answer, 400)["detail"]
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [("/topics/nowhere", 404), ("/topics/__consumer_offsets", 403), ("/topics/a%2Fb", 404)],
 )
