@@ -198,7 +198,7 @@ def test_a_receiver_that_is_killed_goes_on_without_loss_or_repetition(
     )
     with process(tmp_path, section, log.bootstrap) as receiving:
         until(lambda: b'"sessions"' in _status(receiving.url), "the listener")
-        with edges(log.bootstrap, {"bridges": {"out": out}}):
+        with edges(log.bootstrap, {"bridges": {"whole": out}}):
             put(log, source, 0, 400)
             until(lambda: records(log, target), "the first records")
             receiving.kill()
@@ -211,6 +211,40 @@ def test_a_receiver_that_is_killed_goes_on_without_loss_or_repetition(
     values = sorted(int(each.value) for each in records(log, target))
     assert values == list(range(900))
     assert [json.loads(each.value)["kind"] for each in records(log, f"{target}.gaps")] == ["joined"]
+
+
+def test_a_sender_that_is_killed_begins_a_new_session_and_leaves_nothing_unsaid(
+    log: Log, topic: Callable[..., str], address: str, tmp_path: Path
+):
+    source, target = topic(), topic()
+    into = {"from": address, "to": f"topic:{target}", "silence_seconds": 60.0}
+    section = f'[edges.bridges.dies]\nfrom = "topic:{source}"\nto = "{address}"\n'
+    with edges(log.bootstrap, {"bridges": {"in": into}}) as running:
+        listens = running.context.status.of("bridges.in")
+        until(lambda: "sessions" in listens.as_json(), "the listener")
+        with process(tmp_path, section, log.bootstrap) as sending:
+            put(
+                log, source, 0, 250
+            )  # they fit into any socket's buffer: none is lost with the sender
+            until(lambda: _count(log, target), "the first records")
+            sending.kill()
+            sending.start()
+            until(
+                lambda: {int(each.value) for each in records(log, target)} >= set(range(250)),
+                "all",
+            )
+    sessions: dict[int, list[int]] = {}
+    for each in records(log, target):
+        place = place_of(each.headers)
+        assert place is not None
+        sessions.setdefault(place.session, []).append(place.sequence)
+    for sequences in sessions.values():
+        assert sequences == list(range(1, len(sequences) + 1))
+    told = [json.loads(each.value) for each in records(log, f"{target}.gaps")]
+    assert [each["kind"] for each in told] == ["joined"] * len(sessions)
+    (first, *_), reached = told, json.loads(records(log, f"{source}.sessions")[-1].value)
+    if len(sessions) == 2:  # else it was killed before its first batch was told of
+        assert reached["before"] == [] or reached["before"][0][0] == first["session"]
 
 
 def _count(log: Log, topic: str) -> int:

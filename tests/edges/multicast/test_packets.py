@@ -29,9 +29,10 @@ _MESSAGES = st.builds(
     timestamp_ms=st.integers(-1, 2**62),
 )
 _RANGES = st.tuples(_U64, _U64).map(lambda pair: (min(pair), max(pair)))
+_PAIRS = st.lists(st.tuples(_U64, _U64), max_size=3).map(tuple)
 PACKETS: st.SearchStrategy[Packet] = st.one_of(
     st.builds(Data, _U64, st.just(2**63), st.integers(1, 2**63), _MESSAGES),
-    st.builds(Heartbeat, _U64, st.just(7), st.integers(1, 8), st.booleans()),
+    st.builds(Heartbeat, _U64, st.just(7), st.integers(1, 8), st.booleans(), _PAIRS),
     st.builds(Ask, _U64, st.lists(_RANGES, max_size=5).map(tuple)),
 )
 ONE = Data(5, 9, 3, Message(b"value", b"key", (("a", b"1"), ("b", None)), 1234))

@@ -13,6 +13,7 @@ from headwater.edges.multicast.sessions import SESSIONS_MAX, Resumed, Sessions
 from tests.edges.multicast.lossy import Weather, World
 
 AWFUL = Weather(drop=0.3, duplicate=0.1, delay_s=0.02)
+CALM = Weather()
 
 
 def numbers(events: list[object]) -> list[int | tuple[int, int]]:
@@ -81,8 +82,67 @@ def test_a_restarted_sender_is_a_new_session_with_its_own_numbers(seed: int):
     assert receiver.gaps == []
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_killed_sender_took_with_it_is_named_once_it_is_back(seed: int):
+    """Even its last messages, of which nobody heard: the next start tells how far it came."""
+    world = World(seed, AWFUL)
+    one, two = world.receiver(silence_s=60), world.receiver(silence_s=60)
+    world.run(0.1, each_step=1)
+    world.receivers.remove(two)  # deaf from here on
+    world.run(0.05, each_step=1)
+    world.receivers.append(two)
+    world.sender = Sender(2, world.holding, previous=((1, 150),))
+    world.run(0.1, each_step=1)
+    world.settle()
+    for each in (one, two):
+        world.check(each, session=1, last=150)
+        world.check(each, session=2, last=100)
+        assert {gap.session for gap in each.gaps} <= {1}
+    assert two.gaps[-1].last == 150
+
+
+def test_a_whole_session_of_which_nothing_was_heard_is_named_too():
+    world = World(1, CALM)
+    receiver = world.receiver()
+    world.send(10)
+    world.settle()
+    world.sender = Sender(3, world.holding, previous=((1, 10), (2, 99_999)))
+    world.run(0.1, each_step=1)
+    world.settle()
+    world.check(receiver, session=1, last=10)
+    world.check(receiver, session=2, last=99_999)
+    world.check(receiver, session=3, last=100)
+    assert receiver.gaps == [Gap(2, 1, 99_999, "the sender was restarted")]
+
+
+def test_sessions_before_a_receiver_was_there_are_no_concern_of_it():
+    world = World(1, CALM)
+    receiver = world.receiver()
+    world.sender = Sender(3, world.holding, previous=((1, 10), (2, 99)))
+    world.run(0.1, each_step=1)
+    world.settle()
+    assert receiver.gaps == []
+    assert receiver.joined == [Joined(3, 1)]
+
+
+def test_a_restarted_receiver_hears_how_the_session_that_it_knew_ended():
+    world = World(1, CALM)
+    receiver = world.receiver(resumed={1: Resumed(5, [6, 8])})
+    world.sender = Sender(2, world.holding, previous=((1, 9),))
+    world.run(0.2)
+    assert receiver.events == [Gap(1, n, n, "the sender was restarted") for n in (5, 7, 9)]
+
+
+def test_a_session_heard_of_too_late_by_one_who_was_there_begins_with_a_gap():
+    heard = Sessions(Patience(), resumed={1: Resumed(8)})
+    assert heard.heard(encode(Data(2, 50, 50, Message(b""))), ("h", 1), 0.0)[0] == Joined(2, 50)
+    beat = encode(Heartbeat(2, 50, 50, previous=((1, 7),)))
+    assert heard.heard(beat, ("h", 1), 0.0) == [Gap(2, 1, 49, "it was heard of too late")]
+    assert heard.heard(beat, ("h", 1), 0.0) == []
+
+
 def test_a_receiver_that_comes_later_begins_with_what_is_still_held():
-    world = World(1, Weather(), Holding(held_bytes_max=3_000, hold_s=0))
+    world = World(1, CALM, Holding(held_bytes_max=3_000, hold_s=0))
     world.run(0.1, each_step=2)
     late = world.receiver()
     world.settle()
@@ -112,7 +172,7 @@ def test_a_restarted_receiver_goes_on_where_the_log_says(seed: int):
 
 
 def test_a_receiver_that_was_away_too_long_names_what_it_missed():
-    world = World(3, Weather(), Holding(held_bytes_max=3_000, hold_s=0))
+    world = World(3, CALM, Holding(held_bytes_max=3_000, hold_s=0))
     world.run(0.1, each_step=2)
     after = world.receiver(resumed={1: Resumed(51)})
     world.run(0.1, each_step=1)

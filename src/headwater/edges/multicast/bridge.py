@@ -26,6 +26,7 @@ from headwater.edges.bridges.contract import (
 from headwater.edges.multicast import packets, sockets
 from headwater.edges.multicast.addresses import LOOPBACK, group_of
 from headwater.edges.multicast.listening import Listening
+from headwater.edges.multicast.reached import Reached
 from headwater.edges.multicast.receiver import Gap, Patience
 from headwater.edges.multicast.resuming import resumed
 from headwater.edges.multicast.sender import Holding
@@ -52,8 +53,8 @@ class Listener(Inbound):
     """From a group into a topic: in order, each message once, and gaps into TOPIC.gaps."""
 
     LOSES = (
-        "what the sender no longer holds when it is asked for it again (it holds hold_bytes), or what it "
-        "took with it when it died: named in TOPIC.gaps, except for messages of which nothing was ever heard"
+        "what the sender no longer holds when it is asked for it again, or took with it when it died: each "
+        "message is named in TOPIC.gaps"
     )
     OPTIONS: ClassVar[Mapping[str, Any]] = {
         **_COMMON,
@@ -124,8 +125,8 @@ class Speaker(Outbound):
     """From a topic to a group. The position goes on when a record is sent, whoever hears it."""
 
     LOSES = (
-        "nothing while it runs, for receivers that ask within hold_seconds; when it dies suddenly, what was "
-        "lost on the way and not yet repaired"
+        "nothing for receivers that ask within hold_seconds; when it dies suddenly, what was lost on the way "
+        "and not yet repaired, which receivers name in their gaps once it is back"
     )
     OPTIONS: ClassVar[Mapping[str, Any]] = {
         **_COMMON,
@@ -137,6 +138,7 @@ class Speaker(Outbound):
     def __init__(self, end: End) -> None:
         super().__init__(end)
         self._speaking: Speaking | None = None
+        self._reached: Reached | None = None
 
     @classmethod
     def check(cls, end: End) -> list[str]:
@@ -154,8 +156,12 @@ class Speaker(Outbound):
             hold_s=float(self.end.options["hold_seconds"]),
             secret=group.secret,
         )
+        previous: packets.Ranges = ()
+        if self.end.log is not None:
+            self._reached = Reached(self.end.log, self.end.topic, self.end.bridge)
+            previous = await asyncio.to_thread(self._reached.read)
         made = sockets.speaking(group)
-        self._speaking = Speaking(self.end.bridge, group, made, holding)
+        self._speaking = Speaking(self.end.bridge, group, made, holding, previous)
 
     async def send(self, records: Sequence[Record]) -> Sequence[Refusal]:
         assert self._speaking is not None, "open() comes first"
@@ -163,6 +169,9 @@ class Speaker(Outbound):
             refused = await self._speaking.send([_carried(record) for record in records])
         except OSError as error:
             raise BridgeBroken(f"{self.end.address}: {error.strerror}") from error
+        if self._reached is not None:
+            sender = self._speaking.sender
+            await asyncio.to_thread(self._reached.write, sender.session, sender.last)
         return [Refusal(records[number], why) for number, why in refused]
 
     async def close(self) -> None:

@@ -3,7 +3,7 @@
     0   4   magic "HWM1"
     4   1   kind: 1 data, 2 heartbeat, 3 ask
     5   1   flags; data: 1 has a key, 2 has a value; heartbeat: 1 the session ends here
-    6   2   count of headers (data) or of ranges (ask)
+    6   2   count of headers (data), of ranges (ask), of earlier sessions (heartbeat)
     8   8   session: milliseconds of its start << 20 | random
     16  8   sequence: of the message (data), the last one sent (heartbeat), 0 (ask)
     24  8   oldest sequence that the sender still held when it sent this; 0 (ask)
@@ -11,6 +11,7 @@
     40      data: timestamp_ms 8, key length 4, value length 4, key, value,
             then per header: name length 2, value length 4 (signed; -1: null), name, value
             ask: per range: first 8, last 8 (both included)
+            heartbeat: per earlier session of this sender, oldest first: session 8, its last sequence 8
 
 Invariants:
 - Sequences of a session must begin at 1 and have no holes.
@@ -40,6 +41,9 @@ _HAS_KEY, _HAS_VALUE, _ENDS = 1, 2, 1
 _LENGTHS = struct.Struct(">qII")
 _HEADER = struct.Struct(">Hi")
 _RANGE = struct.Struct(">QQ")
+
+
+Ranges = tuple[tuple[int, int], ...]
 
 
 class Unreadable(Exception):
@@ -73,12 +77,14 @@ class Heartbeat:
     last: int
     oldest: int
     ends: bool = False
+    previous: Ranges = ()
+    """The sender's sessions before this one, and how far each came: nobody will repair them any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     session: int
-    ranges: tuple[tuple[int, int], ...]
+    ranges: Ranges
 
 
 Packet = Data | Heartbeat | Ask
@@ -96,14 +102,14 @@ def encode(packet: Packet, secret: bytes = b"", bytes_max: int = PACKET_BYTES_MA
             )  # fmt: skip
             body = _body(message)
         case Heartbeat():
-            flags = _ENDS if packet.ends else 0
+            flags, count = _ENDS * packet.ends, len(packet.previous)
             head = HEAD.pack(
-                _MAGIC, _HEARTBEAT, flags, 0, packet.session, packet.last, packet.oldest
+                _MAGIC, _HEARTBEAT, flags, count, packet.session, packet.last, packet.oldest
             )
-            body = b""
+            body = _pairs(packet.previous)
         case Ask():
             head = HEAD.pack(_MAGIC, _ASK, 0, len(packet.ranges), packet.session, 0, 0)
-            body = b"".join(_RANGE.pack(*each) for each in packet.ranges)
+            body = _pairs(packet.ranges)
     if BODY_AT + len(body) > bytes_max:
         raise TooLarge(f"{BODY_AT + len(body)} bytes, and a packet holds {bytes_max}")
     return head + _seal(head, body, secret) + body
@@ -121,12 +127,12 @@ def decode(datagram: bytes, secret: bytes = b"") -> Packet:
         raise Unreadable("it is damaged, or sealed with another secret")
     if kind == _DATA and sequence and 0 < oldest <= sequence:
         return Data(session, sequence, oldest, _message(flags, count, body))
-    if kind == _HEARTBEAT and not body and 0 < oldest <= sequence + 1:
-        return Heartbeat(session, sequence, oldest, bool(flags & _ENDS))
-    if kind == _ASK and len(body) == count * _RANGE.size:
-        ranges = tuple(_RANGE.iter_unpack(body))
-        if all(0 < first <= last for first, last in ranges):
-            return Ask(session, ranges)
+    if kind in (_HEARTBEAT, _ASK) and len(body) == count * _RANGE.size:
+        pairs = tuple(_RANGE.iter_unpack(body))
+        if kind == _HEARTBEAT and 0 < oldest <= sequence + 1:
+            return Heartbeat(session, sequence, oldest, bool(flags & _ENDS), pairs)
+        if kind == _ASK and all(0 < first <= last for first, last in pairs):
+            return Ask(session, pairs)
     raise Unreadable("its fields contradict each other")
 
 
@@ -134,6 +140,10 @@ def _seal(head: bytes, body: bytes, secret: bytes) -> bytes:
     seal = blake2b(head, key=secret, digest_size=SEAL_BYTES)
     seal.update(body)
     return seal.digest()
+
+
+def _pairs(pairs: Ranges) -> bytes:
+    return b"".join(_RANGE.pack(*each) for each in pairs)
 
 
 def _body(message: Message) -> bytes:
@@ -182,7 +192,7 @@ def _headers(body: bytes, at: int, count: int) -> tuple[tuple[tuple[str, bytes |
     return tuple(found), at
 
 
-def ranges_of(sequences: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def ranges_of(sequences: Sequence[int]) -> Ranges:
     """Rising sequences as ranges, both ends included."""
     found: list[tuple[int, int]] = []
     for each in sequences:

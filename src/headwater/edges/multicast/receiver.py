@@ -36,6 +36,7 @@ ASK_AGAIN_S = 0.02
 ASK_AGAIN_MAX_S = 0.5
 RANGES_MAX = 64
 _TOO_MUCH = "too much waited behind it"
+_RESTARTED = "the sender was restarted"
 _HAD = "handed out before"
 
 
@@ -148,6 +149,13 @@ class Session:
                 hole.asks, hole.ask_at = hole.asks + 1, now + wait * (1 + self.jitter() / 2)
                 asked.append(sequence)
         return self._ready(), Ask(self.number, ranges_of(asked)) if asked else None
+
+    def ended(self, last: int) -> list[Event]:
+        """Its sender was restarted, having come as far as `last`: nobody can be asked any more."""
+        if last > self.last:
+            self.lost[self.last + 1] = (last, _RESTARTED)
+            self.last = last
+        return self.give_up(_RESTARTED)
 
     def give_up(self, reason: str) -> list[Event]:
         """All that is missing is lost, and what waited for it is ready."""

@@ -18,6 +18,7 @@ from headwater.edges.multicast.packets import (
     Data,
     Heartbeat,
     Message,
+    Ranges,
     encode,
 )
 
@@ -38,8 +39,9 @@ class Holding:
 class Sender:
     """One session: from a start of the sender to its end."""
 
-    def __init__(self, session: int, holding: Holding) -> None:
+    def __init__(self, session: int, holding: Holding, previous: Ranges = ()) -> None:
         self.session = session
+        self._previous = previous
         self.last = 0
         self.oldest = 1
         self.repaired = 0
@@ -77,7 +79,7 @@ class Sender:
         return packet
 
     def heartbeat(self, ends: bool = False) -> bytes:
-        beat = Heartbeat(self.session, self.last, self.oldest, ends)
+        beat = Heartbeat(self.session, self.last, self.oldest, ends, self._previous)
         return encode(beat, self._holding.secret)
 
     def asked(self, ask: Ask, now: float) -> list[bytes]:

@@ -11,8 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.edges.multicast.packets import Ask, Data, Unreadable, decode, encode
-from headwater.edges.multicast.receiver import Event, Joined, Patience, Session
+from headwater.edges.multicast.packets import (
+    Ask,
+    Data,
+    Heartbeat,
+    Ranges,
+    Unreadable,
+    decode,
+    encode,
+)
+from headwater.edges.multicast.receiver import Event, Gap, Joined, Patience, Session
 
 SESSIONS_MAX = 256
 Address = tuple[str, int]
@@ -70,11 +78,32 @@ class Sessions:
             is_new = packet.session not in self._resumed
             newest = packet.sequence if isinstance(packet, Data) else packet.last
             session = self._begun(packet.session, packet.oldest, newest, now)
-            known = _Known(session, source)
+            known = _Known(session, source, session.expected if is_new else 1)
             if is_new:
                 events.append(Joined(packet.session, session.expected))
         self._open[packet.session] = known  # at the end: the first is the one longest silent
+        if isinstance(packet, Heartbeat) and packet.previous:
+            events += self._earlier(packet.previous, known, now)
         return events + known.session.heard(packet, now)
+
+    def _earlier(self, sessions: Ranges, known: _Known, now: float) -> list[Event]:
+        """A sender's sessions before this one, oldest first. From the first that we had something of on,
+        we were there: so of all that followed, what lacks is missing, even if nothing was ever heard."""
+        events: list[Event] = []
+        were_there = False
+        for number, last in sessions:
+            if number in self._open:
+                events += self._open[number].session.ended(last)
+                were_there = True
+            elif were_there or number in self._resumed:
+                session = self._begun(number, 1, 1, now)
+                events += session.ended(last)
+                self._resumed[number] = Resumed(session.expected)
+                were_there = True
+        if were_there and known.first > 1:
+            first, known.first = known.first, 1
+            events.append(Gap(known.session.number, 1, first - 1, "it was heard of too late"))
+        return events
 
     def tick(self, now: float) -> tuple[list[Event], list[tuple[Address, bytes]]]:
         """What is due by the time alone, and what to ask of whom."""
@@ -135,3 +164,5 @@ class _Known:
     session: Session
     source: Address
     """Where it is asked: a session has one socket, so the first packet says it for good."""
+    first: int
+    """Where we joined, as long as it is not known that we should have been there before."""

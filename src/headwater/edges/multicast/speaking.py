@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from headwater.edges.multicast.addresses import Group
-from headwater.edges.multicast.packets import Ask, Message, TooLarge, Unreadable, decode
+from headwater.edges.multicast.packets import Ask, Message, Ranges, TooLarge, Unreadable, decode
 from headwater.edges.multicast.sender import Holding, Sender
 from headwater.edges.udp.addresses import allowing
 
@@ -38,8 +38,15 @@ Refused = list[tuple[int, str]]
 class Speaking:
     """One session. `made`: see `sockets.speaking`."""
 
-    def __init__(self, name: str, group: Group, made: socket.socket, holding: Holding) -> None:
-        self.sender = Sender(new_session(), holding)
+    def __init__(
+        self,
+        name: str,
+        group: Group,
+        made: socket.socket,
+        holding: Holding,
+        previous: Ranges = (),
+    ) -> None:
+        self.sender = Sender(new_session(), holding, previous)
         self.asks = 0
         self._group, self._socket, self._secret = group, made, holding.secret
         self._may_ask = allowing(group.allowed)
