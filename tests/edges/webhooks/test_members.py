@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from headwater.browse import groups
 from headwater.browse.log import Log
@@ -46,7 +47,7 @@ def test_partitions_change_hands_without_loss_or_reordering(log: Log, topic: Cal
 
     def holders() -> set[str]:
         members = groups.named(log, group).members
-        return {each.instance_id or "" for each in members if each.partitions}
+        return {(each.instance_id or "").split(".")[0] for each in members if each.partitions}
 
     put(log, name, range(10))
     with receiver() as got:
@@ -78,3 +79,29 @@ def test_a_second_process_of_the_same_name_takes_over_and_the_first_says_so(
             put(log, name, range(2, 4))
             until(lambda: len(got.taken) >= 4 * KEYS, "the deliveries of the second")
             assert "last_failure" not in status(second, name)
+
+
+@pytest.mark.soak  # it waits for two sessions to end, of ten seconds each
+def test_another_topic_and_more_partitions_are_read_after_a_restart(
+    log: Log, topic: Callable[..., str]
+):
+    """A static member that comes back is given what it had, whatever it asks for."""
+    first, second = topic(), topic()
+    put(log, first, range(1))
+    put(log, second, range(1))
+    with receiver() as got:
+        with edges(log.bootstrap, document("one", first, got.url)):
+            until(lambda: len(got.taken) == KEYS, "the deliveries of one topic")
+        moved = document("one", second, got.url)
+        moved["webhooks"] = {first: moved["webhooks"][second]}
+        with edges(log.bootstrap, moved):
+            until(lambda: len(got.taken) == 2 * KEYS, "the deliveries of the other")
+        more = log.admin.create_partitions([NewPartitions(second, 2)])
+        more[second].result()
+        until(lambda: len(log.partitions(second)) == 2, "the second partition")
+        producer = log.new_producer()
+        producer.produce(second, b"7", b"new", partition=1)
+        assert producer.flush(60) == 0
+        with edges(log.bootstrap, moved):
+            until(lambda: len(got.taken) == 2 * KEYS + 1, "the new partition's")
+    assert got.taken[-1].key == "new"

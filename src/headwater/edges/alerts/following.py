@@ -22,7 +22,7 @@ from headwater.edges.webhooks.account import Note
 from headwater.edges.webhooks.delivering import NotNow
 from headwater.edges.webhooks.delivery import Place
 from headwater.edges.webhooks.member import Fenced, Member
-from headwater.edges.webhooks.subscribing import begin_at_end, first_of
+from headwater.edges.webhooks.subscribing import begin_at_end, first_of, instance_of
 
 GROUP = "headwater.alert."
 WAITING_MAX = 2000
@@ -53,10 +53,11 @@ class Follower:
     async def run(self) -> None:
         if self._fenced is not None:
             raise self._fenced
-        judge = self._judge = Judge(self._alert.name, await asyncio.to_thread(self._prepare))
+        said, instance = await asyncio.to_thread(self._prepare)
+        judge = self._judge = Judge(self._alert.name, said)
         looker = _Looker(self._make(judge), self._appender)
         group = GROUP + self._alert.name
-        member = Member(self._log, group, self._instance, looker)
+        member = Member(self._log, group, instance, looker)
         looker.commit = member.commit
         working = asyncio.create_task(looker.run())
         reading = asyncio.create_task(member.run([self._alert.about]))
@@ -71,7 +72,7 @@ class Follower:
             member.close()
             await asyncio.gather(reading, return_exceptions=True)
 
-    def _prepare(self) -> notices.Said:
+    def _prepare(self) -> tuple[notices.Said, str]:
         held = self._log.ranges(self._alert.about)
         letters.ensure(self._log, notices.TOPIC, **notices.SETTINGS)
         begin_at_end(self._log, GROUP + self._alert.name, self._alert.about)
@@ -79,7 +80,7 @@ class Follower:
         for place in list(said.through):
             if said.through[place] >= held.get(place[1], (0, 0))[1]:
                 del said.through[place]  # the topic was made anew since
-        return said
+        return said, instance_of(self._log, self._instance, self._alert.about)
 
 
 class _Looker:

@@ -88,7 +88,7 @@ class Subscriber:
     async def run(self) -> None:
         if self._fenced is not None:
             raise self._fenced  # else two processes would take it from each other for ever
-        await asyncio.to_thread(self._prepare)
+        instance = await asyncio.to_thread(self._prepare)
         sender = _Counted(self._wanted, self._wanted.sender())
         outside = Outside(sender, lambda notes: member.commit(notes), self._bury)
         delivering = self._delivering = Delivering(
@@ -98,7 +98,7 @@ class Subscriber:
             keep=self._wanted.filter.compiled(Decoder(self._log)),
             again=self._again,
         )
-        member = Member(self._log, self._wanted.group, self._instance, delivering)
+        member = Member(self._log, self._wanted.group, instance, delivering)
         working = asyncio.create_task(delivering.run())
         reading = asyncio.create_task(member.run([self._wanted.topic, self._again]))
         try:
@@ -134,14 +134,15 @@ class Subscriber:
         if self._delivering is not None:
             _BREAKER.labels(self.name).set(self._delivering.breaker.state != "closed")
 
-    def _prepare(self) -> None:
-        """Raises NotThere for a topic that does not exist."""
+    def _prepare(self) -> str:
+        """The member's name in the group. Raises NotThere for a topic that does not exist."""
         if self._wanted.made_with is not None:
             letters.ensure(self._log, self._wanted.topic, **self._wanted.made_with)
-        self._log.partitions(self._wanted.topic)
+        instance = instance_of(self._log, self._instance, self._wanted.topic)
         letters.ensure(self._log, self._dead, self._again)
         if self._wanted.start == "end":
             begin_at_end(self._log, self._wanted.group, self._wanted.topic)
+        return instance
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         """However long it takes: nothing is given up without a trace."""
@@ -187,6 +188,12 @@ async def first_of(*tasks: asyncio.Task[None], look: Callable[[], None] = lambda
             if error is not None:
                 raise error
             return
+
+
+def instance_of(log: Log, edges: str, topic: str) -> str:
+    """A static member's name. One that comes back gets the partitions that it had, without a look at what it
+    reads now: so another topic, or more partitions of it, make another member."""
+    return f"{edges}.{topic}.{len(log.partitions(topic))}"
 
 
 def begin_at_end(log: Log, group: str, topic: str) -> None:
