@@ -25,6 +25,7 @@ from headwater.edges import (
     alerts,
     bridges,
     described,
+    destinations,
     feeds,
     hooks,
     http_in,
@@ -73,12 +74,17 @@ def services_of(context: Context) -> list[Service]:
     return [service for some in SERVICES for service in some(context)]
 
 
+async def _running(context: Context) -> None:
+    await destinations.made(context)
+    await run_all(services_of(context), context.status)
+
+
 def _lifespan(context: Context) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         context.appender.start()
         await context.once.start()
-        running = asyncio.create_task(run_all(services_of(context), context.status))
+        running = asyncio.create_task(_running(context))
         try:
             yield
         finally:

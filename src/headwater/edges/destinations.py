@@ -1,0 +1,69 @@
+"""Topics that the file names as destinations: made where they are missing, before any service starts.
+
+As captures do. What somebody sends to by HTTP, or reads from, is never made: it would mostly be misspelt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
+
+from headwater.browse.errors import translated
+from headwater.browse.log import TIMEOUT_S, Log
+from headwater.edges.config import Edges
+from headwater.edges.context import Context
+from headwater.errors import HeadwaterError
+
+AGAIN_S = 1.0
+_TOPIC = "topic:"
+_log = logging.getLogger("headwater.edges")
+
+
+def named(edges: Edges) -> list[str]:
+    """Of hooks, of bridges into the log, and of alerts that are told to a topic."""
+    found = {section["topic"] for section in edges.hooks.values() if "topic" in section}
+    for section in (*edges.bridges.values(), *edges.alerts.values()):
+        for to in _texts(section.get("to")):
+            if to.startswith(_TOPIC):
+                found.add(to.removeprefix(_TOPIC))
+    return sorted(found)
+
+
+def _texts(value: object) -> list[str]:
+    return [
+        each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
+    ]
+
+
+async def made(context: Context) -> None:
+    """Until all are there, however long the log is away."""
+    wanted = named(context.edges)
+    told = False
+    while wanted:
+        try:
+            await asyncio.to_thread(_make, context.log, wanted)
+            return
+        except HeadwaterError as error:
+            if not told:
+                _log.warning("waiting for the log, to make topics: %s", error)
+            told = True
+        await asyncio.sleep(AGAIN_S)
+
+
+def _make(log: Log, wanted: list[str]) -> None:
+    try:
+        known = log.admin.list_topics(timeout=TIMEOUT_S).topics
+        missing = [NewTopic(name) for name in wanted if name not in known]
+        futures = log.admin.create_topics(missing) if missing else {}
+        for name, future in futures.items():
+            try:
+                future.result()
+                _log.info("made the topic %s", name)
+            except KafkaException as failure:
+                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+    except KafkaException as failure:
+        raise translated(failure.args[0], "making topics", log.bootstrap) from None
