@@ -8,11 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewTopic
-
-from headwater.browse.errors import translated
-from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.making import ensure
 from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.errors import HeadwaterError
@@ -44,26 +40,11 @@ async def made(context: Context) -> None:
     told = False
     while wanted:
         try:
-            await asyncio.to_thread(_make, context.log, wanted)
+            for topic in wanted:
+                await asyncio.to_thread(ensure, context.log, topic)
             return
         except HeadwaterError as error:
             if not told:
                 _log.warning("waiting for the log, to make topics: %s", error)
             told = True
         await asyncio.sleep(AGAIN_S)
-
-
-def _make(log: Log, wanted: list[str]) -> None:
-    try:
-        known = log.admin.list_topics(timeout=TIMEOUT_S).topics
-        missing = [NewTopic(name) for name in wanted if name not in known]
-        futures = log.admin.create_topics(missing) if missing else {}
-        for name, future in futures.items():
-            try:
-                future.result()
-                _log.info("made the topic %s", name)
-            except KafkaException as failure:
-                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
-    except KafkaException as failure:
-        raise translated(failure.args[0], "making topics", log.bootstrap) from None
