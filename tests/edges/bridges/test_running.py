@@ -141,14 +141,14 @@ def test_what_the_source_sends_again_is_stored_once_by_its_id(
     assert sorted(each or b"" for each in values(log, orders)) == sorted(expected)
 
 
-def test_nothing_is_taken_from_the_source_while_the_topic_is_missing(
-    log: Log, topic: Callable[..., str], name: str, cistern: Cistern
-):
-    cistern.pour(Message(b"v"))
-    with edges(log.bootstrap, tap(name, "no-such-topic")) as running:
+def test_a_topic_that_is_missing_is_told_and_waited_for(log: Log, name: str, cistern: Cistern):
+    missing = f"{name}-comes-later"
+    with edges(log.bootstrap, drain(name, missing)) as running:
         shown = until(lambda: state(running, name).get("last_failure"), "the failure")
-    assert "there is no topic 'no-such-topic'" in shown
-    assert cistern.opened == 0 and len(cistern.waiting) == 1
+        assert f"there is no topic {missing!r}" in shown
+        publish_topic(log, missing)
+        publish(log, missing, Draft(b"k", b"v"))
+        until(lambda: cistern.got, "the record")
 
 
 def test_a_log_that_goes_away_and_comes_back_has_everything(

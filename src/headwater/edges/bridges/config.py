@@ -23,7 +23,7 @@ from headwater.edges.bridges.contract import Bridge, End, Inbound
 from headwater.errors import HeadwaterError
 
 TOPIC = "topic:"
-STARTS = ("beginning", "end")
+BEGINNING, END = STARTS = ("beginning", "end")
 ONCE = "message-id"
 GROUP = "headwater.bridge."
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -45,7 +45,7 @@ class Config:
     end: End
     is_once: bool = False
     """In: what the source sends again under the same message id is stored once."""
-    start: str = "beginning"
+    start: str = BEGINNING
     """Out: where a bridge begins that has no position yet."""
 
     @property
@@ -103,7 +103,7 @@ def read(name: str, section: Mapping[str, Any]) -> Config:
     topic = section[side].removeprefix(TOPIC)
     given = {key: value for key, value in section.items() if key not in _common(kind)}
     end = End(name, address, {**kind.OPTIONS, **given}, topic=topic)
-    start = section.get("start", STARTS[0])
+    start = section.get("start", BEGINNING)
     return Config(name, topic, kind, end, is_once=section.get("once") == ONCE, start=start)
 
 
@@ -130,7 +130,7 @@ def _settings(name: str, section: Mapping[str, Any], kind: type[Bridge], address
             good[key] = value
     if section.get("once", ONCE) != ONCE:
         said.append(f'once = {section["once"]!r}: the only way is once = "{ONCE}"')
-    if section.get("start", STARTS[0]) not in STARTS:
+    if section.get("start", BEGINNING) not in STARTS:
         said.append(f'start = {section["start"]!r} is neither "beginning" nor "end"')
     if said:
         return said

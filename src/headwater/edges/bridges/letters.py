@@ -10,19 +10,16 @@ What is larger than a record may be is cut, and `__dlq.errors.cut` says how many
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewTopic
-
+from headwater.browse import making
 from headwater.browse.dead_letters.letter import HEADER, SUFFIX
-from headwater.browse.errors import told
-from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.log import Log
 from headwater.browse.publishing import Draft
 from headwater.edges.bridges.config import Config
 from headwater.edges.bridges.contract import Headers, Message, Refusal
 
 VALUE_BYTES_MAX = 512 * 1024
 HEADER_BYTES_MAX = 64 * 1024
-KEEP_FOR_EVER = {"retention.ms": "-1"}
+KEEP_FOR_EVER = "-1"
 
 
 def topic_of(config: Config) -> str:
@@ -69,10 +66,4 @@ def _letter(
 
 def ensure_topic(log: Log, topic: str) -> None:
     """There when this returns: topics beside one that a person has made are made by us."""
-    new = NewTopic(topic, num_partitions=1, replication_factor=-1, config=KEEP_FOR_EVER)
-    with told(f"creating the topic {topic}", log.bootstrap):
-        try:
-            log.admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result()
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+    making.ensure(log, topic, 1, retention_ms=KEEP_FOR_EVER)

@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.errors import told, translated
 from headwater.browse.log import Log
-from headwater.edges.bridges.config import Config
+from headwater.edges.bridges.config import END, Config
 from headwater.edges.bridges.contract import Record
+from headwater.edges.webhooks.subscribing import begin_at_end, instance_of
 
 BATCH = 500
 QUEUE_KBYTES = 16 * 1024
@@ -33,28 +34,34 @@ T = TypeVar("T")
 class Reading:
     """One member of the group; used by one task."""
 
-    def __init__(self, log: Log, config: Config, member: str) -> None:
-        self._log, self._topic = log, config.topic
+    def __init__(self, log: Log, config: Config, edges: str) -> None:
+        self._log, self._config, self._edges = log, config, edges
+        self._topic = config.topic
         self._thread = ThreadPoolExecutor(1, f"bridge-{config.name}")
+        self._consumer: Consumer | None = None
+
+    async def open(self) -> None:
+        """Raises NotThere where there is no such topic."""
+        await self._do(self._open)
+
+    def _open(self) -> None:
         settings: dict[str, Any] = {
-            **log.settings,
-            "group.id": config.group,
-            "group.instance.id": member,
+            **self._log.settings,
+            "group.id": self._config.group,
+            "group.instance.id": instance_of(self._log, self._edges, self._topic),
             "session.timeout.ms": SESSION_MS,
             "heartbeat.interval.ms": SESSION_MS // 4,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest" if config.start == "beginning" else "latest",
+            "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "queued.max.messages.kbytes": QUEUE_KBYTES,
             "allow.auto.create.topics": False,
         }
+        if self._config.start == END:
+            begin_at_end(self._log, self._config.group, self._topic)
         self._consumer = Consumer(settings)
-
-    async def open(self) -> None:
-        """Raises NotThere where there is no such topic."""
-        await self._do(self._log.partitions, self._topic)
-        await self._do(self._consumer.subscribe, [self._topic])
+        self._consumer.subscribe([self._topic])
 
     async def next(self) -> Sequence[Record]:
         """Those that are there, at least one."""
@@ -64,6 +71,7 @@ class Reading:
                 return found
 
     def _taken(self) -> list[Record]:
+        assert self._consumer is not None, "open() comes first"
         first = self._consumer.poll(_POLL_S)
         if first is None:
             return []
@@ -94,11 +102,13 @@ class Reading:
         await self._do(self._commit, places)
 
     def _commit(self, places: list[TopicPartition]) -> None:
+        assert self._consumer is not None
         with told("committing a bridge's position", self._log.bootstrap):
             self._consumer.commit(offsets=places, asynchronous=False)
 
     async def close(self) -> None:
-        await self._do(self._consumer.close)
+        if self._consumer is not None:
+            await self._do(self._consumer.close)
         self._thread.shutdown(wait=False)
 
     async def _do(self, call: Callable[..., T], *words: Any) -> T:
