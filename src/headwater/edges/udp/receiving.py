@@ -147,16 +147,16 @@ class Receiving:
                 self.counts.not_allowed += refused
                 counts.refused("udp", "sender_not_allowed", refused)
             batch = allowed
-        size = _size(batch)
         with self._lock:
-            is_full = self._inbox_bytes + size > self._bound
-            if batch and not is_full:
-                self._inbox.append(batch)
-                self._inbox_bytes += size
-        if is_full:
-            self.counts.dropped_by_inbox += len(batch)
-            _DROPPED.labels(self._name, "inbox").inc(len(batch))
-            self._untold["inbox"] += len(batch)
+            kept = _fitting(batch, self._bound - self._inbox_bytes)
+            if kept:
+                self._inbox.append(kept)
+                self._inbox_bytes += _size(kept)
+        dropped = len(batch) - len(kept)
+        if dropped:
+            self.counts.dropped_by_inbox += dropped
+            _DROPPED.labels(self._name, "inbox").inc(dropped)
+            self._untold["inbox"] += dropped
         self._wake()
 
     def _wake(self) -> None:
@@ -180,6 +180,19 @@ class Receiving:
 
 def _size(batch: list[Datagram]) -> int:
     return sum(len(datagram) for datagram, _ in batch) + OVERHEAD_BYTES * len(batch)
+
+
+def _fitting(batch: list[Datagram], room: int) -> list[Datagram]:
+    """As many as there is room for, the first ones."""
+    if _size(batch) <= room:
+        return batch
+    kept = 0
+    for datagram, _ in batch:
+        room -= len(datagram) + OVERHEAD_BYTES
+        if room < 0:
+            break
+        kept += 1
+    return batch[:kept]
 
 
 def _sentence(dropped: dict[str, int]) -> str:
