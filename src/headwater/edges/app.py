@@ -36,6 +36,7 @@ from headwater.edges import (
 )
 from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
 from headwater.edges.context import Context
+from headwater.edges.express import Express
 from headwater.edges.guard import Guard
 from headwater.edges.services import Service, run_all
 from headwater.errors import HeadwaterError
@@ -67,7 +68,8 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     for router in ROUTERS:
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
-    return Guard(tracing.middleware(app, context), context, loopback_only=loopback_only)
+    express = Express(app, http_in.handler(context))
+    return Guard(tracing.middleware(express, context), context, loopback_only=loopback_only)
 
 
 def services_of(context: Context) -> list[Service]:

@@ -13,7 +13,7 @@ import random
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -25,6 +25,11 @@ from headwater.edges.errors import Overloaded
 from headwater.edges.remembered import Span
 from headwater.errors import HeadwaterError
 
+if TYPE_CHECKING:
+    from headwater.edges.bulk import Bulk
+
+BULK_RECORDS_MIN = 50
+"""From here on values without keys go as whole batches."""
 LINGER_MS = 1
 MESSAGE_BYTES_MAX = 256 * 1024**2
 RETRY_AFTER_S = 1.0
@@ -53,6 +58,7 @@ class Appender:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._hear, name="appender", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._bulk = _bulk(log)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -60,6 +66,8 @@ class Appender:
 
     async def close(self) -> None:
         """Once everything that was taken is stored, or ten seconds are over."""
+        if self._bulk is not None:
+            await self._bulk.close()
         await asyncio.to_thread(self._producer.flush, _CLOSE_S)
         self._closed.set()
         await asyncio.to_thread(self._thread.join)
@@ -126,6 +134,8 @@ class Appender:
         many = _Many(len(values), self._loop)
         self._waiting += size
         try:
+            if keys is None and self._bulk is not None and len(values) >= BULK_RECORDS_MIN:
+                return await self._bulk.append(topic, values)
             self._produce_many(topic, values, keys, many)
             await many.done
         finally:
@@ -261,6 +271,15 @@ def _described(log: Log, topic: str) -> tuple[int, bool]:
 def _no_key(topic: str) -> Refused:
     """Before the broker sees it: it would refuse the records of others in the same batch as well."""
     return Refused(f"{topic} is compacted, and a record has no key", hint=_KEYS)
+
+
+def _bulk(log: Log) -> Bulk | None:
+    """None where numpy is missing, which the small Kafka client needs (`browse.wire`)."""
+    try:
+        from headwater.edges.bulk import Bulk
+    except ModuleNotFoundError:
+        return None
+    return Bulk(log)
 
 
 def _size(draft: Draft) -> int:
