@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from headwater.edges.webhooks.addresses import (
     resolved,
     url_complaint,
 )
-from headwater.edges.webhooks.connecting import Guarded
+from headwater.edges.webhooks.connecting import Connections
 
 INNER = ["127.0.0.1", "10.0.0.1", "172.16.9.9", "192.168.1.1", "100.64.0.1", "::1", "fc00::1"]
 INNER += ["::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "fec0::1"]
@@ -72,16 +73,27 @@ async def test_the_connection_goes_to_the_address_that_was_looked_at(
         asked.append(host)
         return [(2, 1, 6, "", ("127.0.0.1", 0))]
 
+    def serve(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
     with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
         real = socket.getaddrinfo
         monkeypatch.setattr(
             socket,
             "getaddrinfo",
             lambda host, *w, **m: answer(host) if host == "moves.example" else real(host, *w, **m),
         )
-        backend = Guarded(allow_private=True)
-        stream = await backend.connect_tcp("moves.example", server.getsockname()[1], timeout=5)
-        await stream.aclose()
+        port = server.getsockname()[1]
+        connections = Connections(f"http://moves.example:{port}/x", allow_private=True)
+        said = await connections.post([("user-agent", "test")], b"hello")
+        connections.close()
+        thread.join()
+    assert said.status == 204
     assert asked == ["moves.example"]
 
 

@@ -68,4 +68,4 @@ def _sender(alert: Alert, context: Context) -> Sender:
         return Runner(to)
     if isinstance(to, ToTopic):
         return Teller(to, context.appender)
-    return Poster(to, PARALLEL)
+    return Poster(to)

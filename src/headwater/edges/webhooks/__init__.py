@@ -31,7 +31,7 @@ def services(context: Context) -> list[Service]:
             f"webhooks.{each.name}",
             GROUP + each.name,
             each.topic,
-            lambda: Poster(each.posting, each.parallel),
+            lambda: Poster(each.posting),
             each.filter,
             each.start,
             each.parallel,

@@ -13,25 +13,22 @@ the time is that of the attempt.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import Callable
 from urllib.parse import quote, quote_from_bytes
 
-import httpcore
+import h11
 
 from headwater import __version__
 from headwater.browse.records import Record
 from headwater.edges.hooks.presets import STANDARD
 from headwater.edges.hooks.styles import sign
-from headwater.edges.webhooks.connecting import Guarded
+from headwater.edges.webhooks.connecting import Answer, Connections
 from headwater.edges.webhooks.delivery import Delivery, Outcome
 from headwater.edges.webhooks.retrying import retry_after_s
 from headwater.edges.webhooks.subscription import Posting
 from headwater.errors import HeadwaterError
 
-ANSWER_BYTES_MAX = 16 * 1024
-"""Of an answer's body; a receiver that says more has its connection closed."""
 _SHOWN = 200
 _GONE = 410
 _HANDED_ON = ("traceparent", "tracestate")
@@ -41,58 +38,34 @@ _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 class Poster:
     """For one event loop."""
 
-    def __init__(
-        self, posting: Posting, connections: int, now_s: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, posting: Posting, now_s: Callable[[], float] = time.time) -> None:
         self._posting, self._now_s = posting, now_s
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context(),
-            max_connections=connections,
-            keepalive_expiry=30.0,
-            network_backend=Guarded(allow_private=posting.allow_private),
-        )
+        self._connections = Connections(posting.url, allow_private=posting.allow_private)
 
     async def close(self) -> None:
-        await self._pool.aclose()
+        self._connections.close()
 
     async def send(self, delivery: Delivery) -> Outcome:
         body = delivery.record.value or b""
         headers = request_headers(self._posting, delivery, int(self._now_s()))
         try:
             async with asyncio.timeout(self._posting.timeout_s):
-                return await self._posted(headers, body)
+                return self._meaning(await self._connections.post(headers, body))
         except TimeoutError:
             return Outcome(False, f"no answer within {self._posting.timeout_s:g} s")
         except HeadwaterError as error:
             return Outcome(False, str(error))
-        except (
-            httpcore.NetworkError,
-            httpcore.ProtocolError,
-            httpcore.TimeoutException,
-            OSError,
-        ) as error:
+        except (OSError, h11.ProtocolError) as error:
             return Outcome(False, f"{type(error).__name__}: {error}".rstrip(": "))
 
-    async def _posted(self, headers: list[tuple[str, str]], body: bytes) -> Outcome:
-        async with self._pool.stream(
-            "POST", self._posting.url, headers=headers, content=body
-        ) as answer:
-            said = b""
-            async for chunk in answer.aiter_stream():
-                said += chunk
-                if len(said) > ANSWER_BYTES_MAX:
-                    break
-        return self._meaning(answer, said)
-
-    def _meaning(self, answer: httpcore.Response, said: bytes) -> Outcome:
+    def _meaning(self, answer: Answer) -> Outcome:
         if 200 <= answer.status < 300:
             return Outcome(True)
-        words = said[:_SHOWN].decode("utf-8", "replace").strip()
+        words = answer.body[:_SHOWN].decode("utf-8", "replace").strip()
         reason = f"answered {answer.status}" + (f": {words}" if words else "")
         if 300 <= answer.status < 400:
             reason = f"answered {answer.status}, and redirects are not followed"
-        after = next((v for k, v in answer.headers if k.lower() == b"retry-after"), b"")
-        wait = retry_after_s(after.decode("latin-1"), self._now_s())
+        wait = retry_after_s(answer.headers.get("retry-after"), self._now_s())
         return Outcome(False, reason, wait, is_final=answer.status == _GONE)
 
 
