@@ -46,8 +46,8 @@ def test_a_client_that_reads_nothing_is_dropped_and_told_and_the_others_miss_not
         hub = hub_of(running.context)
         with following(f"{running.url}/topics/{name}") as quick:
             slow = idle(running, f"/topics/{name}")
-            until(lambda: hub.clients == 2, "both clients")
             feed = running.run(feed_of(hub, name))
+            until(lambda: len(feed.boxes()) == 2, "both clients")
             # However much the kernel keeps for it, at some time it is full.
             while len(feed.boxes()) == 2:
                 put(log, name, *[{"n": n, "line": LINE} for n in range(count, count + 10)])

@@ -87,6 +87,21 @@ def test_a_snapshot_comes_first_and_then_the_changes(log: Log, topic: Callable[.
         assert [r["key"] for r in plain.records()] == ["f"]
 
 
+def test_who_was_away_for_too_long_to_hear_of_deletions_gets_the_state_anew(
+    log: Log, topic: Callable[..., str], running
+):
+    """Compaction forgets a tombstone after delete.retention.ms; here, at once."""
+    name = topic(cleanup_policy="compact", delete_retention_ms=0)
+    put(log, name, ("a", 1), ("b", 2), ("a", None))
+    with following(f"{running.url}/topics/{name}", after="0=1") as reader:
+        until(lambda: reader.named("live") == [{"records": 1}], "the snapshot")
+        assert reader.list()[0][0] == "snapshot"
+    with following(f"{running.url}/topics/{name}", after="0=3") as reader:
+        put(log, name, ("c", 4))
+        wait_for(reader, 1)
+        assert not reader.named("snapshot")
+
+
 def test_a_snapshot_of_any_topic_with_keys_can_be_asked_for(log: Log, topic, running):
     name = topic(partitions=3)
     put(log, name, *[(str(n % 7), n) for n in range(70)])

@@ -27,7 +27,7 @@ from headwater.testing.targets import Writer, at, gone, shape
 from headwater.views.registry import target_for
 from headwater.views.target import Fenced
 from tests.edges.feeds.clients import Reader, following, put
-from tests.edges.running import edges, until
+from tests.edges.running import Running, edges, until
 
 ADA, BOB, CAT = (1, "Ada", 1.5), (2, "Bob", 2.5), (3, "Cat", None)
 _numbers = iter(range(10**6))
@@ -149,10 +149,13 @@ def test_two_processes_may_feed_a_view_and_their_clients_see_the_same(
                     customers.write((2, name, None))
                     until(lambda name=name: state_of(first).get("2") == name, "first")
                     until(lambda name=name: state_of(second).get("2") == name, "second")
-        facts = feeds_of(one.context).views.feeds.facts()[customers.name]
-        assert "another process" in facts["trouble"]
+                until(lambda: "another process" in trouble_of(one, customers.name), "the fence")
     told = [each.value for each in page(log, topic_of(customers.name)).records]
     assert len(told) == 4  # nothing was told twice
+
+
+def trouble_of(running: Running, view: str) -> str:
+    return str(feeds_of(running.context).views.feeds.facts()[view].get("trouble"))
 
 
 def test_what_cannot_be_followed_is_a_problem(log: Log, customers: Customers):

@@ -11,17 +11,17 @@ Any Kafka client can follow the topic as well. Everything here blocks; one threa
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import ConfigResource, NewTopic
+from confluent_kafka.admin import ConfigResource
 
 from headwater.browse import ranges
-from headwater.browse.errors import NotThere, Refused, told, translated
+from headwater.browse.errors import Refused, told, translated
 from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
+from headwater.browse.making import ensure
 from headwater.edges.feeds.bodies import POSITION_HEADER
 from headwater.edges.feeds.differences import Change, Known
 from headwater.edges.rows import Rows
@@ -101,35 +101,15 @@ class ViewChanges:
     # ---- the topic --------------------------------------------------------------------------------
 
     def _make(self) -> None:
-        try:
-            numbers = self._client.partitions(self.topic)
-        except NotThere:
-            self._create()
+        if ensure(self._client, self.topic, 1, cleanup_policy="compact"):
             return
+        numbers = self._client.partitions(self.topic)
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with told(f"reading the settings of {self.topic}", self._client.bootstrap):
             asked = self._client.admin.describe_configs([resource], request_timeout=TIMEOUT_S)
             policy = asked[resource].result()["cleanup.policy"].value
         if numbers != [0] or policy != "compact":
             raise self._not_ours("it is not compacted with one partition")
-
-    def _create(self) -> None:
-        made = NewTopic(self.topic, 1, config={"cleanup.policy": "compact"})
-        with told(f"creating {self.topic}", self._client.bootstrap):
-            try:
-                self._client.admin.create_topics([made])[self.topic].result()
-            except KafkaException as failure:
-                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                self._client.partitions(self.topic)
-                return
-            except HeadwaterError:  # a cluster takes a moment to tell all its brokers
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)  # between two looks
 
     def _of_view(self, record: Record) -> Change:
         if record.key is None or not any(n == POSITION_HEADER for n, _ in record.headers):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOOK_S = 2.0
 _RUNNING = threading.Lock()
 """What files declare goes to one list of the process: two must not run at once."""
-Stamp = tuple[tuple[str, int], ...]
+Stamp = tuple[tuple[str, int, int], ...]
 
 
 class Catalogue:
@@ -92,4 +92,5 @@ def _wants_spark(cause: BaseException | None) -> bool:
 
 def _stamp(paths: list[Path]) -> Stamp:
     files = [f for path in paths for f in (path.rglob("*.py") if path.is_dir() else [path])]
-    return tuple(sorted((str(f), f.stat().st_mtime_ns) for f in files if f.exists()))
+    found = ((f, f.stat()) for f in files if f.exists())
+    return tuple(sorted((str(f), stat.st_mtime_ns, stat.st_size) for f, stat in found))
