@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 import schemathesis
+import schemathesis.specs.openapi.schemas  # while no other thread imports: pytest parses it then
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
