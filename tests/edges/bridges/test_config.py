@@ -13,7 +13,7 @@ from headwater.edges.bridges import registry
 from headwater.edges.bridges.addresses import Address, BadAddress, filled, parsed
 from headwater.edges.bridges.amqp import Exchange, Queue
 from headwater.edges.bridges.config import BadBridge, check, read
-from headwater.edges.bridges.contract import Bridge, Inbound, Outbound
+from headwater.edges.bridges.contract import Bridge, End, Inbound, Outbound
 from headwater.edges.bridges.mqtt import Subscription
 from headwater.testing.bridges import record
 from tests.edges.bridges import toy
@@ -105,6 +105,19 @@ def test_secrets_are_filled_in_when_the_bridge_is_opened(monkeypatch: pytest.Mon
     for name, value in {"SECRET": "p@ss", "HOST": "broker", "PORT": "5673"}.items():
         monkeypatch.setenv(f"RABBIT_{name}", value)
     assert config.opened().end.address == "amqp://app:p@ss@broker:5673/shop"
+
+
+def test_an_address_is_shown_without_its_login():
+    shown = {
+        "mqtt://u:secret@host:1/a/#": "mqtt://host:1/a/#",
+        "amqp://u:p@ss@host/v": "amqp://host/v",
+        "zmq+pull:///run/a@b": "zmq+pull:///run/a@b",
+        "module:Class": "module:Class",
+    }
+    for address, expected in shown.items():
+        assert End("b", address).shown == expected
+    (said,) = check("in", {"from": "mqtt://u:secret@host", "to": "topic:a"})
+    assert "secret" not in said
 
 
 def test_an_address_is_taken_apart_as_it_is_written():

@@ -65,7 +65,7 @@ class _Channel:
         return self.channel
 
     def failure(self, what: object) -> BridgeBroken:
-        place = self._end.place.rpartition("@")[2]
+        place = self._end.shown.partition("://")[2]
         said = str(what) or type(what).__name__
         return BridgeBroken(f"AMQP broker at {place}: {said}")
 
@@ -236,5 +236,5 @@ def _complaints(end: End) -> list[str]:
     try:
         parsed(end.place.partition("?")[0], 5672)
     except BadAddress as error:
-        return [f"{end.address} {error}"]
+        return [f"{end.shown} {error}"]
     return []

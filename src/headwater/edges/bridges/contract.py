@@ -56,6 +56,13 @@ class End:
         return self.address.partition("://")[0].lower() if "://" in self.address else ""
 
     @property
+    def shown(self) -> str:
+        """For people: the address without a login."""
+        scheme, is_url, place = self.address.partition("://")
+        authority, slash, path = place.partition("/")
+        return f"{scheme}{is_url}{authority.rpartition('@')[2]}{slash}{path}"
+
+    @property
     def place(self) -> str:
         """What follows `scheme://`, as it is: `#` and `?` mean other things elsewhere than in a URL."""
         return self.address.partition("://")[2]

@@ -180,9 +180,9 @@ def complaints(end: End, qos: tuple[int, ...], why: str) -> list[str]:
     said = []
     try:
         if not address_of(end).path:
-            said.append(f"{end.address} names no MQTT topic: mqtt://host/sensors/#")
+            said.append(f"{end.shown} names no MQTT topic: mqtt://host/sensors/#")
     except BadAddress as error:
-        said.append(f"{end.address} {error}")
+        said.append(f"{end.shown} {error}")
     if end.options["version"] not in ("5", "3.1.1"):
         said.append(f'version = {end.options["version"]!r} is neither "5" nor "3.1.1"')
     if end.options["qos"] not in qos:

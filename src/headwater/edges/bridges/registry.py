@@ -68,12 +68,12 @@ def _found(way: type[B], address: str) -> type[B]:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise NoSuchBridge(
-            f"{address!r}: {place} cannot be imported ({error})",
+            f"{place} cannot be imported ({error})",
             hint="a bridge of your own is named as module:Class, beside headwater.toml",
         ) from error
     if not (isinstance(found, type) and issubclass(found, way)):
         raise NoSuchBridge(
-            f"{address!r}: {place} is no class made from headwater.edges.bridges.contract.{way.__name__}",
+            f"{place} is no class made from headwater.edges.bridges.contract.{way.__name__}",
             hint="see docs/bridges.md",
         )
     return found

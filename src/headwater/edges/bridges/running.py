@@ -104,9 +104,7 @@ class OutboundService:
 
 
 def _facts(config: Config, bridge: Bridge | None) -> dict[str, Any]:
-    """An address may hold a password: only what it is for is shown."""
-    other = config.end.scheme or config.end.address
-    ends = (other, f"topic:{config.topic}")
+    ends = (config.end.shown, f"topic:{config.topic}")
     source, target = ends if config.is_inbound else ends[::-1]
     shown = dict(bridge.status()) if bridge is not None else {}
     return {"from": source, "to": target, "loses": config.kind.LOSES, **shown}

@@ -63,7 +63,7 @@ class _Socket:
             else:
                 self.socket.connect(endpoint)
         except zmq.ZMQError as error:
-            raise BridgeBroken(f"{self._end.address}: {error}") from error
+            raise BridgeBroken(f"{self._end.shown}: {error}") from error
 
     async def close(self) -> None:
         context, self._context, self.plain = self._context, None, None
@@ -164,7 +164,7 @@ class _Out(Outbound):
                 await self._socket.socket.send_multipart(frames)
         except TimeoutError:
             raise BridgeBroken(
-                f"{self.end.address}: nobody takes messages",
+                f"{self.end.shown}: nobody takes messages",
                 hint="is the other side connected? The position stays where it is",
             ) from None
 
@@ -251,7 +251,7 @@ def _complaints(end: End) -> list[str]:
     said = []
     host, _, port = end.place.rpartition(":")
     if not end.place.startswith("/") and not (host and (port.isdigit() or port == "*")):
-        said.append(f"{end.address} names neither host:port nor a /path, as in tcp or ipc")
+        said.append(f"{end.shown} names neither host:port nor a /path, as in tcp or ipc")
     if end.options["high_water_mark"] < 1:
         said.append("high_water_mark is a number of messages from 1 on")
     return said
