@@ -108,7 +108,9 @@ def _edges() -> str:
     _refuse_others(EDGES_KINDS, set(KINDS))
     lines = ["## [edges]\n", "`headwater edges`: [HTTP, webhooks, devices, bridges](edges.md).\n"]
     lines += ["| key | default | |", "|---|---|---|"]
-    lines += [f"| `listen` | `{Edges.listen}` | Where HTTP is served; beyond this machine only with tokens. |"]
+    lines += [
+        f"| `listen` | `{Edges.listen}` | Where HTTP is served; elsewhere only with tokens. |"
+    ]
     lines += ["| `origins` | | Pages that browsers may call us from. |"]
     lines += [f"| `name` | `{Edges.name}` | Of this process, where several serve one log. |"]
     lines += ["\n## [edges.limits]\n", "| key | default | |", "|---|---|---|"]
