@@ -140,16 +140,16 @@ def test_two_processes_may_feed_a_view_and_their_clients_see_the_same(
     with (
         edges(log.bootstrap, project=customers.project) as one,
         edges(log.bootstrap, project=customers.project) as other,
+        following(f"{one.url}/views/{customers.name}") as first,
     ):
-        with following(f"{one.url}/views/{customers.name}") as first:
-            until(lambda: first.named("live"), "the rows")
-            with following(f"{other.url}/views/{customers.name}") as second:
-                until(lambda: second.named("live"), "the rows")
-                for name in ("Bea", "Cleo", "Dora"):
-                    customers.write((2, name, None))
-                    until(lambda name=name: state_of(first).get("2") == name, "first")
-                    until(lambda name=name: state_of(second).get("2") == name, "second")
-                until(lambda: "another process" in trouble_of(one, customers.name), "the fence")
+        until(lambda: first.named("live"), "the rows")
+        with following(f"{other.url}/views/{customers.name}") as second:
+            until(lambda: second.named("live"), "the rows")
+            for name in ("Bea", "Cleo", "Dora"):
+                customers.write((2, name, None))
+                until(lambda name=name: state_of(first).get("2") == name, "first")
+                until(lambda name=name: state_of(second).get("2") == name, "second")
+            until(lambda: "another process" in trouble_of(one, customers.name), "the fence")
     told = [each.value for each in page(log, topic_of(customers.name)).records]
     assert len(told) == 4  # nothing was told twice
 

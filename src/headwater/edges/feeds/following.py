@@ -18,8 +18,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Refused, Unreachable, translated
-from headwater.browse.log import SCAN_BYTES, Log
+from headwater.browse.errors import Refused, Unreachable, told, translated
+from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
 from headwater.browse.records import record_of
 from headwater.browse.stuck import Detour, Stuck, is_stuck
 from headwater.edges.feeds.bodies import Body
@@ -111,6 +111,9 @@ class Follower:
 
     def _follow(self) -> None:
         with self._client.reader(SCAN_BYTES, wait_ms=_WAIT_MS) as consumer:
+            with told(f"following {self._topic}", self._client.bootstrap):
+                # Else a consumer that had another topic before waits a second until it asks for this one.
+                consumer.list_topics(self._topic, timeout=TIMEOUT_S)
             consumer.assign([TopicPartition(self._topic, p, o) for p, o in self._at.items()])
             looked = time.monotonic()
             while not self._stopped.is_set():
