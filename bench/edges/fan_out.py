@@ -26,15 +26,16 @@ _numbers = count()
 
 def measure(results: Results, home: Path, bootstrap: str, plan: Plan) -> None:
     scenario = f"changefeed to {plan.clients:,} clients, {plan.records_per_second} records/s"
-    for make in (edges, plain):
-        with make(home, bootstrap) as server:
-            _one(server, bootstrap, 20, 20, 50)  # code paths, and what is imported late
-            figures, beside = _one(
-                server, bootstrap, plan.clients, plan.records, plan.records_per_second
-            )
-            results.add(scenario, server.name, figures)
-            if make is edges:
-                results.add(scenario, CONSUMER, beside)
+    for turn in range(plan.rounds):
+        for make in (edges, plain) if turn % 2 == 0 else (plain, edges):
+            with make(home, bootstrap) as server:
+                _one(server, bootstrap, 20, 20, 50)  # code paths, and what is imported late
+                figures, beside = _one(
+                    server, bootstrap, plan.clients, plan.records, plan.records_per_second
+                )
+                results.add(scenario, server.name, figures)
+                if make is edges:
+                    results.add(scenario, CONSUMER, beside)
 
 
 def _one(
