@@ -248,6 +248,14 @@ def test_a_receiver_that_is_never_answered_gives_up():
     assert events[0] == Gap(1, 1, 1, "the sender did not send it again")
 
 
+def test_a_sender_that_only_pauses_is_not_given_up_for_its_silence_in_between():
+    one = session(silence_s=60)
+    one.heard(data(2), 0.0)
+    for step in range(1, 5000):
+        assert one.tick(step / 100)[0] == []
+    assert numbers(one.heard(data(1), 50.0)) == [1, 2]
+
+
 def test_so_many_senders_are_known_and_no_more():
     all_of_them = Sessions(Patience())
     for number in range(1, SESSIONS_MAX + 1):

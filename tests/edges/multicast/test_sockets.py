@@ -93,6 +93,17 @@ async def test_everything_arrives_in_order_though_a_fifth_is_lost_each_way(seed:
         assert speaking.sender.repaired > 0 and speaking.asks > 0
 
 
+async def test_a_receiver_whose_log_is_slow_stops_reading_and_asks_for_the_rest_later():
+    where = group()
+    both = sockets.hearing(where, 4096), sockets.asking(where, 1024**2)
+    listening = Listening("test", where, both, Sessions(PATIENT), inbox_bytes=1000)
+    async with speaker(where) as speaking:
+        await speaking.send([Message(b"x" * 1000)] * 500)
+        found = await events(listening, 500)
+    await listening.close()
+    assert [type(each) for each in found] == [Joined] + [Arrived] * 500
+
+
 async def test_what_the_sender_let_go_of_is_named_in_gaps():
     where = group()
     small = Holding(held_bytes_max=70_000, hold_s=0)

@@ -35,9 +35,15 @@ class Listening:
     """Made and started in the event loop that takes from it. `sockets`: hearing and asking."""
 
     def __init__(
-        self, name: str, group: Group, sockets: tuple[socket.socket, socket.socket], heard: Sessions
+        self,
+        name: str,
+        group: Group,
+        sockets: tuple[socket.socket, socket.socket],
+        heard: Sessions,
+        inbox_bytes: int = INBOX_BYTES,
     ) -> None:
         self.sessions = heard
+        self._bound = inbox_bytes
         self.drops = DropCount(sockets[0])
         self.not_allowed = 0
         self.asks = 0
@@ -129,13 +135,13 @@ class Listening:
             self._inbox.extend(events)
             self._inbox_bytes += sum(map(_size, events))
         self._wake()
-        if self._inbox_bytes > INBOX_BYTES:
+        if self._inbox_bytes > self._bound:
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
         began = time.monotonic()
         with self._room:
-            while self._inbox_bytes > INBOX_BYTES and not self._is_stopped:
+            while self._inbox_bytes > self._bound and not self._is_stopped:
                 self._room.wait()
         self.sessions.was_deaf(time.monotonic() - began)
 

@@ -82,6 +82,7 @@ Event = Arrived | Gap | Joined
 class _Hole:
     ask_at: float
     asks: int = 0
+    asked_at: float = float("-inf")
     give_up_at: float = float("inf")
     """Once the sender holds it no longer."""
 
@@ -146,7 +147,9 @@ class Session:
                 if len(asked) == ASKED_MAX or ranges > RANGES_MAX:
                     break
                 wait = min(ASK_AGAIN_MAX_S, ASK_AGAIN_S * 2**hole.asks)
-                hole.asks, hole.ask_at = hole.asks + 1, now + wait * (1 + self.jitter() / 2)
+                # Who is not heard at all has not left an ask unanswered: that is for `silence_s`.
+                hole.asks += self.heard_at > hole.asked_at
+                hole.asked_at, hole.ask_at = now, now + wait * (1 + self.jitter() / 2)
                 asked.append(sequence)
         return self._ready(), Ask(self.number, ranges_of(asked)) if asked else None
 
