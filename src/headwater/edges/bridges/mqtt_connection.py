@@ -27,6 +27,8 @@ INFLIGHT_MAX = 1000
 """What the broker may send ahead, and we, before something is acknowledged."""
 INFLIGHT_UNTOLD = 100
 """Where the broker does not say how many it takes (MQTT 3.1.1)."""
+NOTHING = "headwater/nothing"
+"""A filter that nobody subscribes to."""
 PORTS = {"mqtt": 1883, "mqtts": 8883}
 OPTIONS = {"qos": 1, "version": "5", "client_id": "", "ca": ""}
 
@@ -74,6 +76,7 @@ class Connection:
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_subscribe
         return client
 
     # ---- from the event loop --------------------------------------------------------------------
@@ -129,12 +132,24 @@ class Connection:
         return BridgeBroken(f"MQTT broker at {self.address.shown}: {what}")
 
     async def close(self) -> None:
+        if self._connected.done() and not self.broken.done():
+            await self._settled()
         self.client.disconnect()
-        if self._connected.done():  # what waits to be sent goes out first, acknowledgements too
+        if self._connected.done():
             await asyncio.wait((self.broken,), timeout=CLOSE_TIMEOUT_S)
         await asyncio.to_thread(self.client.loop_stop)
         if self._connected.done() and not self._connected.cancelled():
             self._connected.exception()  # whether anybody has looked or not
+
+    async def _settled(self) -> None:
+        """Wait until the broker has dealt with what we have sent, by an answer to one thing more.
+
+        Mosquitto forgets acknowledgements that it has not read yet when the same client comes again."""
+        _, number = self.client.unsubscribe(NOTHING)
+        if number is not None:
+            answer = self._answers[number] = self._loop.create_future()
+            both = (answer, self.broken)
+            await asyncio.wait(both, timeout=CLOSE_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
 
     def later(self, function: Callable[..., None], *words: Any) -> None:
         """From paho's thread to the event loop; it may be over already."""
