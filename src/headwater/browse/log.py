@@ -16,13 +16,21 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headwater.browse.errors import NotThere, Unreachable, told
 from headwater.browse.records import Range
 
 TIMEOUT_S = 10.0
+_KNOWN_S = 1.0
 IDLE_CONSUMERS_MAX = 4
 PAGE_BYTES = 128 * 1024
 """What one fetch for a page asks of each partition: some hundred records, and not a megabyte."""
@@ -47,6 +55,18 @@ _READER: dict[str, Any] = {
     "queued.min.messages": 2000,  # what is fetched ahead is mostly thrown away
     "fetch.queue.backoff.ms": 2,  # a second by default, and the next question would wait for it
 }
+
+
+def read_from(consumer: Consumer, topic: str, offsets: Mapping[int, int]) -> None:
+    """Let a consumer of the pool read these partitions, at once.
+
+    One that read another topic before would ask for this one at its next turn, up to a second later.
+    """
+    try:
+        consumer.list_topics(topic, timeout=_KNOWN_S)
+    except KafkaException:
+        pass  # the reading itself will say it, or wait
+    consumer.assign([TopicPartition(topic, p, offset) for p, offset in offsets.items()])
 
 
 class Log:

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.errors import Unreachable, translated
-from headwater.browse.log import PAGE_BYTES, TIMEOUT_S, Log
+from headwater.browse.log import PAGE_BYTES, TIMEOUT_S, Log, read_from
 from headwater.browse.records import Range, Record, record_of
 from headwater.browse.stuck import Detour, Stuck, is_stuck
 
@@ -43,7 +43,7 @@ def _from(
 ) -> Iterator[list[Record]]:
     """With one consumer; `at` tells how far each partition is, and what is through leaves `ends`."""
     with log.reader(fetch_bytes) as consumer:
-        consumer.assign([TopicPartition(topic, p, at[p]) for p in ends])
+        read_from(consumer, topic, {p: at[p] for p in ends})
         try:
             while ends:
                 found, stuck = _some(log, consumer, topic, at, ends)

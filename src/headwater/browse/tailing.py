@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.errors import translated
 from headwater.browse.filters import Keep
-from headwater.browse.log import PAGE_BYTES, Log
+from headwater.browse.log import PAGE_BYTES, Log, read_from
 from headwater.browse.records import Cursor, Record, record_of
 from headwater.browse.stuck import Detour, Stuck, is_stuck
 from headwater.errors import HeadwaterError
@@ -58,7 +58,7 @@ def _from(
     log: Log, topic: str, at: dict[int, int], keep: Keep | None, partitions_fixed: bool
 ) -> Iterator[list[Record]]:
     with log.reader(PAGE_BYTES, wait_ms=_WAIT_MS) as consumer:
-        consumer.assign([TopicPartition(topic, p, offset) for p, offset in at.items()])
+        read_from(consumer, topic, at)
         looked = time.monotonic()
         try:
             while True:
