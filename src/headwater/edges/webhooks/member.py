@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -36,7 +36,7 @@ BUSY_TURN_S = 0.01
 COMMIT_TURN_S = 0.002
 T = TypeVar("T")
 SESSION_MS, HEARTBEAT_MS = 10_000, 1000
-REBALANCE_S = 30.0
+REBALANCE_S, COMMIT_S = 30.0, 15.0
 _AT_ONCE = 500
 _QUIET = "headwater.browse.librdkafka"
 _PASSING = frozenset(
@@ -175,6 +175,7 @@ class Member:
     def _turn(self) -> None:
         if self._commit is not None:
             found = self._some(COMMIT_TURN_S)  # the answer is heard within
+            self._give_up_late_commit()
         elif self._listener.is_busy or not self._asked.empty():
             self._take_commit()
             found = self._some(0.0)
@@ -196,7 +197,16 @@ class Member:
         except KafkaException as failure:
             self._told_of(self._meaning(failure.args[0]))
 
+    def _give_up_late_commit(self) -> None:
+        """It may be durable or not; the next one tells as much."""
+        if self._commit is not None and time.monotonic() > self._commit.asked_s + COMMIT_S:
+            self._told_of(NotNow("no answer to a commit"))
+
     def _on_commit(self, error: Any, places: list[TopicPartition]) -> None:
+        if self._commit is None:
+            return
+        if error is None and _content(places) != _content(self._commit.places):
+            return  # of one that was committed again while partitions changed hands
         failed = error or next((each.error for each in places if each.error is not None), None)
         self._told_of(None if failed is None else self._meaning(failed))
 
@@ -273,22 +283,27 @@ class Member:
             )
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Waits for what is under way, and commits it in this thread: the loop cannot meanwhile."""
+        """Waits for what is under way, and commits it here: within a poll no answer to a commit is heard."""
         ending = self._begin_on_loop(
             self._listener.let_go([(each.topic, each.partition) for each in partitions])
         )
         deadline = time.monotonic() + REBALANCE_S
+        if self._commit is not None:
+            asked, self._commit = self._commit, None
+            self._commit_now(consumer, asked)
         while not ending.done() and time.monotonic() < deadline:
-            self._commit_now(consumer)
+            self._commit_next(consumer)
         self._paused.difference_update((each.topic, each.partition) for each in partitions)
 
-    def _commit_now(self, consumer: Consumer) -> None:
+    def _commit_next(self, consumer: Consumer) -> None:
         try:
             asked = self._asked.get(timeout=BUSY_TURN_S)
         except queue.Empty:
             return
-        if asked is None:
-            return
+        if asked is not None:
+            self._commit_now(consumer, asked)
+
+    def _commit_now(self, consumer: Consumer, asked: _Commit) -> None:
         try:
             consumer.commit(offsets=asked.places, asynchronous=False)
         except KafkaException as failure:
@@ -311,6 +326,11 @@ class Member:
 class _Commit:
     places: list[TopicPartition]
     heard: asyncio.Future[None]
+    asked_s: float = field(default_factory=time.monotonic)
+
+
+def _content(places: list[TopicPartition]) -> set[tuple[str, int, int, str]]:
+    return {(each.topic, each.partition, each.offset, each.metadata or "") for each in places}
 
 
 def _end(future: asyncio.Future[None], failure: Exception | None) -> None:
