@@ -48,6 +48,9 @@ def read(log: Log, topic: str) -> Iterator[tuple[bytes, bytes, int]]:
         return
     quiet_s = 0.0
     with log.reader(SCAN_BYTES) as consumer:
+        with told(f"reading {topic}", log.bootstrap):
+            # One from the pool would hear of this topic at its next turn only, after a second.
+            consumer.list_topics(topic, timeout=TIMEOUT_S)
         consumer.assign([TopicPartition(topic, 0, first)])
         while True:
             with told(f"reading {topic}", log.bootstrap):

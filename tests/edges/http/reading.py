@@ -14,6 +14,7 @@ def records(log: Log, topic: str) -> list[Message]:
     found: list[Message] = []
     for partition, (first, end) in log.ranges(topic).items():
         with log.reader() as consumer:
+            consumer.list_topics(topic, timeout=60)  # else it hears of the topic a second later
             consumer.assign([TopicPartition(topic, partition, first)])
             position = first
             while position < end:
