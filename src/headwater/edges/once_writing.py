@@ -31,6 +31,15 @@ from headwater.errors import HeadwaterError
 
 HINT = "send it again under the same key: it is stored once"
 _FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
+_SENDERS_FAULT = (
+    "MSG_SIZE_TOO_LARGE",
+    "INVALID_RECORD",
+    "INVALID_TIMESTAMP",
+    "POLICY_VIOLATION",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+)
+AGAIN_WITHIN_S = 5.0
 _FULL_S = 0.05
 TOPICS_KNOWN_S = 5.0
 _FORGOTTEN = counts.counter(
@@ -84,6 +93,19 @@ class Writer:
 
     def write(self, group: Sequence[Request]) -> list[Outcome]:
         """What became of each; all keys differ."""
+        began = time.monotonic()
+        outcomes = self._attempt(group)
+        failed = [index for index, each in enumerate(outcomes) if isinstance(each, Unreachable)]
+        quick = time.monotonic() - began < AGAIN_WITHIN_S
+        if failed and quick and self._producer is None and self._fenced is None:
+            # A producer may be of no use by itself: one that was idle for days, a broker that came back.
+            # To try again is right in any case: what has been committed is found among the entries.
+            again = self._attempt([group[index] for index in failed])
+            for index, outcome in zip(failed, again, strict=True):
+                outcomes[index] = outcome
+        return outcomes
+
+    def _attempt(self, group: Sequence[Request]) -> list[Outcome]:
         try:
             self._connect()
         except HeadwaterError as error:
@@ -217,8 +239,12 @@ class Writer:
         self._remembered.forgotten_early = 0
 
     def _translated(self, error: Any, group: list[Request]) -> HeadwaterError:
+        """Whoever sends is at fault for a few things only; after all others the same request is right."""
         topics = sorted({each.topic for each in group}) or [self._topic]
-        return translated(error, f"appending to {', '.join(topics)}", self._log.bootstrap)
+        found = translated(error, f"appending to {', '.join(topics)}", self._log.bootstrap)
+        if isinstance(found, Unreachable) or error.name() in _SENDERS_FAULT:
+            return found
+        return Unreachable(str(found), hint=HINT)
 
 
 def _produce(producer: Producer, topic: str, draft: Draft, heard: Any) -> None:

@@ -6,15 +6,18 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from headwater.browse.errors import NotThere, Refused, Unreachable
 from headwater.browse.log import Log
 from headwater.browse.publishing import Draft
 from headwater.edges.errors import Invalid
 from headwater.edges.once import Once
-from headwater.edges.remembered import Span
+from headwater.edges.remembered import Entry, Remembered, Span
+from headwater.project.broker_process import BrokerProcess
 from tests.edges.http.reading import records, values
 
 Make = Callable[..., str]
@@ -28,6 +31,22 @@ async def running(log: Log, name: str) -> AsyncIterator[Once]:
         yield once
     finally:
         await once.close()
+
+
+def test_keys_count_for_a_window_and_the_newest_longest():
+    entry = Entry("d", "t", (Span(0, 1, 2, 2), Span(3, 4, 4, 1)))
+    assert Entry.from_json(entry.to_json()) == entry
+    remembered = Remembered(window_ms=100, most=2)
+    for number in range(3):
+        remembered.put(b"%d" % number, entry.to_json(), at_ms=number)
+    assert (len(remembered), remembered.forgotten_early) == (2, 1)
+    assert remembered.get(b"0", now_ms=50) is None
+    assert remembered.get(b"1", now_ms=100) == entry
+    assert remembered.get(b"1", now_ms=101) is None
+    remembered.tidy(now_ms=101)
+    assert len(remembered) == 1
+    with pytest.raises(ValueError):
+        Entry.from_json(b"{}")
 
 
 async def test_the_same_key_again_gives_the_same_positions_and_stores_nothing(
@@ -113,3 +132,43 @@ async def test_a_second_process_of_the_name_fences_the_first(log: Log, topic: Ma
                 await old.append(name, "l", [Draft(None, b"2")])
         assert (await new.append(name, "l", [Draft(None, b"2")])).is_new
     assert values(log, name) == [b"1", b"2"]
+
+
+async def test_a_broker_that_is_killed_has_each_thing_once_when_it_was_sent_until_answered(
+    tmp_path: Path,
+):
+    with BrokerProcess(tmp_path / "log") as broker:
+        broker.start()
+        with Log(broker.bootstrap) as log:
+            log.admin.create_topics([NewTopic("t", 2, 1)])["t"].result()
+            async with running(log, "killed") as once:
+                done = asyncio.Event()
+                sent: list[int] = []
+
+                async def send(sender: int) -> None:
+                    number = sender
+                    while not done.is_set():
+                        drafts = [Draft(None, b"%d" % number), Draft(b"k", b"%d" % number)]
+                        try:
+                            await once.append("t", f"k{number}", drafts)
+                        except Unreachable:
+                            continue  # the same again, until it is answered
+                        sent.append(number)
+                        number += 4
+
+                async def kill() -> None:
+                    for wanted in (20, 60, 100):
+                        async with asyncio.timeout(90):
+                            while len(sent) < wanted:
+                                await asyncio.sleep(0.01)  # between two looks
+                        if wanted < 100:
+                            broker.kill()
+                            await asyncio.to_thread(broker.start)
+                    done.set()
+
+                async with asyncio.TaskGroup() as group:
+                    for sender in range(4):
+                        group.create_task(send(sender))
+                    group.create_task(kill())
+            found = sorted(int(value or b"") for value in values(log, "t"))
+    assert found == sorted([*sent, *sent])
