@@ -22,6 +22,8 @@ from tests.edges.multicast.sending import multicast_or_skip
 from tests.edges.running import edges, process, until
 
 GROUP = "239.255.77.2"
+CARRIED = (bytes(range(256)), b"x" * 60_000)
+"""A packet holds 65,507 bytes at most."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,6 +49,8 @@ class OnlyMessages(Listener):
 
 
 class TestListener(contract.InboundConformance):
+    CARRIES = (b"", *CARRIED)
+
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Listener]:
         return lambda: OnlyMessages(contract.end(address, Listener, {"silence_seconds": 60.0}))
@@ -58,20 +62,10 @@ class TestListener(contract.InboundConformance):
 
         return tell
 
-    def test_messages_come_in_order_and_whole(self, make: Any, tell: contract.Tell) -> None:
-        """As the contract has it, but a packet holds 65,507 bytes at most."""
-        sent = [*contract.values(0, 200), b"", bytes(range(256)), b"x" * 60_000]
-
-        async def scenario() -> None:
-            async with make() as bridge:
-                await tell(sent)
-                found = await contract.received(bridge, len(sent))
-                assert [message.value for message in found] == sent
-
-        contract.run(scenario())
-
 
 class TestSpeaker(contract.OutboundConformance):
+    CARRIES = CARRIED
+
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Speaker]:
         return lambda: Speaker(contract.end(address, Speaker))
@@ -94,21 +88,6 @@ class TestSpeaker(contract.OutboundConformance):
             return values[:count]
 
         return got
-
-    def test_records_go_out_in_order_and_whole(self, make: Any, got: contract.Got) -> None:
-        """As the contract has it, but a packet holds 65,507 bytes at most: more is refused."""
-        sent = [*contract.values(0, 200), bytes(range(256)), b"x" * 60_000]
-
-        async def scenario() -> None:
-            async with make() as bridge:
-                await got(0)
-                records = [contract.record(n, value) for n, value in enumerate(sent)]
-                large = contract.record(999, b"x" * 100_000)
-                refused = await bridge.send([*records[:100], large, *records[100:]])
-                assert [each.record for each in refused] == [large]
-                assert list(await got(len(sent))) == sent
-
-        contract.run(scenario())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from headwater.browse.log import Log
 from headwater.browse.pages import page
 from headwater.edges.bridges.config import check
 from headwater.edges.udp.bridge import Datagrams
+from headwater.project.ports import free_port
 from headwater.testing import bridges as contract
 from tests.edges.running import edges, until
 
@@ -27,9 +28,11 @@ def sender() -> Iterator[socket.socket]:
 
 
 class TestDatagrams(contract.InboundConformance):
+    CARRIES = (b"", bytes(range(256)), b"x" * 60_000)
+
     @pytest.fixture
     def port(self) -> int:
-        return _free_udp_port()
+        return free_port()
 
     @pytest.fixture
     def make(self, port: int) -> Callable[[], Datagrams]:
@@ -42,24 +45,6 @@ class TestDatagrams(contract.InboundConformance):
                 sender.sendto(value, ("127.0.0.1", port))
 
         return tell
-
-    def test_messages_come_in_order_and_whole(self, make: Any, tell: contract.Tell) -> None:
-        """As the contract has it, but a datagram holds 65,507 bytes at most."""
-        sent = [*contract.values(0, 100), b"", bytes(range(256)), b"x" * 60_000]
-
-        async def scenario() -> None:
-            async with make() as bridge:
-                await tell(sent)
-                found = await contract.received(bridge, len(sent))
-                assert [message.value for message in found] == sent
-
-        contract.run(scenario())
-
-
-def _free_udp_port() -> int:
-    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as made:
-        made.bind(("127.0.0.1", 0))
-        return int(made.getsockname()[1])
 
 
 def test_a_port_that_is_taken_is_told_in_a_sentence(sender: socket.socket):

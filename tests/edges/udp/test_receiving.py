@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from headwater.edges import counts
 from headwater.edges.udp.batches import Batches, host_of, port_of, read_each
 from headwater.edges.udp.receiving import Receiving
 from headwater.edges.udp.sockets import (
@@ -115,6 +116,29 @@ async def test_what_the_inbox_cannot_hold_is_counted_apart_and_told(
     if receiving.drops.total is not None:
         assert sent >= receiving.counts.datagrams + receiving.drops.total
     assert receiving.waiting_bytes <= 65_536
+
+
+async def test_what_the_kernel_drops_is_told_and_in_the_metrics(
+    sender: socket.socket, caplog: pytest.LogCaptureFixture
+):
+    made = listening("127.0.0.1", 0, 1)
+    counting(made)
+    place = made.getsockname()
+    receiving = Receiving("kernel-test", made, 1024**3)
+    sent = 0
+    async with asyncio.timeout(DEADLINE_S):
+        while not receiving.drops.total:
+            for _ in range(1000):
+                sender.sendto(b"x" * 500, place)
+            sent += 1000
+            await asyncio.sleep(0.01)
+    await receiving.close()
+    assert "the kernel dropped" in caplog.text
+    assert sent == receiving.counts.datagrams + receiving.drops.total
+    counted = counts.REGISTRY.get_sample_value(
+        "headwater_udp_dropped_total", {"bridge": "kernel-test", "by": "kernel"}
+    )
+    assert counted == receiving.drops.total
 
 
 async def test_senders_who_may_not_are_not_heard(sender: socket.socket):

@@ -128,14 +128,14 @@ class Receiving:
         ready.register(self._stop_read, select.POLLIN)
         while True:
             found = ready.poll(LOOK_S * 1000)
-            if any(descriptor == self._stop_read.fileno() for descriptor, _ in found):
-                self._look()
-                return
             batch = batches.read() if found else []
             if batch:
                 self._put(batch)
-            if time.monotonic() - self._looked_at > LOOK_S:
+            is_stopped = any(descriptor == self._stop_read.fileno() for descriptor, _ in found)
+            if is_stopped or time.monotonic() - self._looked_at > LOOK_S:
                 self._look()
+            if is_stopped:
+                return
 
     def _put(self, batch: list[Datagram]) -> None:
         self.counts.datagrams += len(batch)
