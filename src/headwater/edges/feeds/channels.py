@@ -29,11 +29,13 @@ class Channel:
     def __init__(self, tests: Choice, wire: Wire, bodies: Bodies, *, is_state: bool) -> None:
         self._tests, self.wire, self._bodies = tests, wire, bodies
         self._is_state = is_state
+        self._spoke = False
         self.boxes: set[Box] = set()
 
     def publish(self, changes: Sequence[Change], *, knows_before: bool) -> int:
         """Returns how many events there were. `knows_before`: a key without an item before had none."""
         items = list(self.chosen(changes, knows_before=knows_before))
+        self._spoke = self._spoke or bool(items)
         for chunk, size in self.wire.records(items):
             for box in self.boxes:
                 box.put(chunk, size)
@@ -58,7 +60,10 @@ class Channel:
         return Item(record, item.id, self._bodies(record))
 
     def beat(self, id: str) -> None:
-        """A heartbeat, for those that have nothing else to take."""
+        """A heartbeat, where nothing was told since the last."""
+        if self._spoke:
+            self._spoke = False
+            return
         chunk, size = self.wire.heartbeat(id)
         for box in self.boxes:
             if box.is_empty:

@@ -100,8 +100,12 @@ class Session:
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         try:
-            async for chunk in self._all():
+            for chunk in self._first():
                 yield chunk
+            async for chunk in self._caught_up():
+                yield chunk
+            while (chunk_or_end := await self.box.take()) is not None:
+                yield chunk_or_end
         except HeadwaterError as error:
             self.box.drop(str(error))
         except Exception as error:
@@ -111,14 +115,6 @@ class Session:
             self._feed.leave(self.box)
         if self.box.dropped is not None:
             yield self._wire.event("dropped", {"reason": self.box.dropped})[0]
-
-    async def _all(self) -> AsyncIterator[Chunk]:
-        for chunk in self._first():
-            yield chunk
-        async for chunk in self._caught_up():
-            yield chunk
-        while (chunk_or_end := await self.box.take()) is not None:
-            yield chunk_or_end
 
     def _first(self) -> Iterator[Chunk]:
         wire = self._wire
