@@ -45,7 +45,7 @@ class Mailbox:
 @pytest.fixture
 def mail() -> Iterator[tuple[str, Mailbox]]:
     box = Mailbox()
-    controller = Controller(box, hostname="127.0.0.1", port=free_port())
+    controller = Controller(box, hostname="127.0.0.1", port=free_port(), ready_timeout=60)
     controller.start()
     yield f"smtp://127.0.0.1:{controller.port}", box
     controller.stop()
@@ -91,7 +91,9 @@ def test_a_group_that_falls_behind_is_told_of_once_and_again_when_it_is_back(
     with edges(log.bootstrap, document) as running:
         url = f"{running.url}/status"
         name = f"alerts.{source}"
-        until(lambda: httpx.get(url).json()["services"][name].get("value") == 20, "a look")
+        until(
+            lambda: httpx.get(url, timeout=30).json()["services"][name].get("value") == 20, "a look"
+        )
         commit(log, source, source, 15)
         until(lambda: states(log, to) == ["firing", "recovered"], "the recovery")
     first, second = told(log, to)
@@ -163,7 +165,10 @@ def test_a_count_over_the_last_minutes_is_told_to_a_command(
     }
     with edges(log.bootstrap, {"alerts": {source: rule}}) as running:
         url, name = f"{running.url}/status", f"alerts.{source}"
-        until(lambda: httpx.get(url).json()["services"][name].get("value") == 5, "the count")
+        until(
+            lambda: httpx.get(url, timeout=30).json()["services"][name].get("value") == 5,
+            "the count",
+        )
         put(log, source, [{"n": n} for n in range(4)])
         until(lambda: noted.exists() and noted.read_text().endswith("\n"), "the command")
     notice = json.loads(noted.read_text())
@@ -210,8 +215,12 @@ def test_a_view_that_is_behind_is_told_of(log: Log, topic: Topics, tmp_path: Pat
     lost = {**late, "on": "view:nobody"}
     with edges(log.bootstrap, {"alerts": {to: late, f"{to}-lost": lost}}, project) as running:
         until(lambda: states(log, to) == ["firing"], "the alert")
-        found = httpx.get(f"{running.url}/status").json()["services"][f"alerts.{to}-lost"]
-        assert "there is no view 'nobody'" in found["last_failure"]
+
+        def failure() -> str:
+            found = httpx.get(f"{running.url}/status", timeout=30).json()["services"]
+            return str(found[f"alerts.{to}-lost"].get("last_failure"))
+
+        until(lambda: "there is no view 'nobody'" in failure(), "the failure of the other")
     assert told(log, to)[0]["value"] == 7
 
 

@@ -32,7 +32,6 @@ def hooks(log: Log, topic: Callable[..., str]) -> Iterator[tuple[Running, str]]:
     own = {"topic": name, "secret": "${HOOK_SECRET}"}
     sections = {style: {**own, "style": style} for style in PRESETS}
     sections["keyed"] = {**own, "style": "github", "key": "repository.id"}
-    sections["nowhere"] = {**own, "style": "plain", "topic": "not-there"}
     with edges(log.bootstrap, {"hooks": sections}) as running:
         yield running, name
 
@@ -103,8 +102,6 @@ def test_what_is_not_signed_changed_or_old_is_refused_and_not_stored(
     for answer, status, sentence in refused:
         assert (answer.status_code, sentence in answer.json()["detail"]) == (status, True)
         assert answer.headers["content-type"] == "application/problem+json"
-    plain = {"x-signature": sign(PRESETS["plain"], SECRET, "", 0, b"x")}
-    assert post("nowhere", b"x", plain).status_code == 404
     assert records(log, topic) == []
 
 

@@ -68,7 +68,9 @@ def test_a_key_that_fails_waits_alone_and_goes_on_in_order(log: Log, topic: Topi
     with receiver(answer) as got:
         with edges(log.bootstrap, {"webhooks": {name: section(name, got.url)}}) as running:
             until(lambda: len(got.taken) >= 80, "the deliveries")
-            status = httpx.get(f"{running.url}/status").json()["services"][f"webhooks.{name}"]
+            status = httpx.get(f"{running.url}/status", timeout=30).json()["services"][
+                f"webhooks.{name}"
+            ]
         for key in ("bad", "x", "y", "z"):
             own = [body.decode() for body in got.bodies() if body.decode().startswith(key)]
             assert own == [f"{key}{n}" for n in range(20)]
@@ -87,7 +89,7 @@ def test_the_breaker_opens_and_a_receiver_that_comes_back_gets_everything(log: L
         with edges(log.bootstrap, document) as running:
 
             def state() -> str:
-                found = httpx.get(f"{running.url}/status").json()["services"]
+                found = httpx.get(f"{running.url}/status", timeout=30).json()["services"]
                 return str(found[f"webhooks.{name}"].get("breaker"))
 
             until(lambda: state() in ("open", "half-open"), "the open breaker")

