@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from headwater.edges.hooks.presets import PRESETS
 from headwater.edges.hooks.styles import sign
 from tests.edges.running import Running, edges, process
 
+send = partial(httpx.post, timeout=60)
 SECRET = "It's a Secret to Everybody"
 
 
@@ -50,9 +52,9 @@ def records(log: Log, topic: str) -> list[Record]:
 def test_a_signed_delivery_is_stored_as_it_came_and_once(hooks: tuple[Running, str], log: Log):
     running, topic = hooks
     url, body = f"{running.url}/hooks/github", b'{ "a":  1 }'
-    first = httpx.post(url, content=body, headers=github(body, traceparent="00-1-2-01"))
-    again = httpx.post(url, content=body, headers=github(body))
-    other = httpx.post(url, content=body, headers=github(body, "d-2"))
+    first = send(url, content=body, headers=github(body, traceparent="00-1-2-01"))
+    again = send(url, content=body, headers=github(body))
+    other = send(url, content=body, headers=github(body, "d-2"))
     assert first.json() == {"topic": topic, "partition": 0, "offset": 0, "duplicate": False}
     assert again.json() == {**first.json(), "duplicate": True}
     assert not other.json()["duplicate"]
@@ -73,7 +75,7 @@ def test_the_same_stripe_event_with_another_count_in_it_is_the_same_delivery(
     for pending in (2, 1):
         body = json.dumps({"id": "evt_1", "pending_webhooks": pending}).encode()
         said = sign(PRESETS["stripe"], SECRET, "", int(time.time()), body)
-        answer = httpx.post(
+        answer = send(
             f"{running.url}/hooks/stripe", content=body, headers={"stripe-signature": said}
         )
         assert answer.status_code == 200
@@ -88,7 +90,7 @@ def test_what_is_not_signed_changed_or_old_is_refused_and_not_stored(
     running, topic = hooks
 
     def post(hook: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
-        return httpx.post(f"{running.url}/hooks/{hook}", content=content, headers=headers)
+        return send(f"{running.url}/hooks/{hook}", content=content, headers=headers)
 
     old = sign(PRESETS["stripe"], SECRET, "", int(time.time()) - 1000, b'{"id":"1"}')
     refused = [
@@ -108,7 +110,7 @@ def test_what_is_not_signed_changed_or_old_is_refused_and_not_stored(
 def test_a_field_of_the_body_becomes_the_key(hooks: tuple[Running, str], log: Log):
     running, topic = hooks
     body = b'{"repository": {"id": 17}}'
-    answer = httpx.post(f"{running.url}/hooks/keyed", content=body, headers=github(body))
+    answer = send(f"{running.url}/hooks/keyed", content=body, headers=github(body))
     assert answer.status_code == 200
     assert records(log, topic)[0].key == b"17"
 
@@ -120,7 +122,7 @@ def test_slack_is_told_that_we_are_there(hooks: tuple[Running, str], log: Log):
         "x-slack-signature": sign(PRESETS["slack"], SECRET, "", now, body),
         "x-slack-request-timestamp": str(now),
     }
-    answer = httpx.post(f"{running.url}/hooks/slack", content=body, headers=headers)
+    answer = send(f"{running.url}/hooks/slack", content=body, headers=headers)
     assert answer.json() == {"challenge": "3eZbrw1aB"}
     assert records(log, topic) == []
 
@@ -134,9 +136,9 @@ def test_a_delivery_that_is_sent_again_after_a_kill_is_stored_once(
     )
     with process(tmp_path, document, log.bootstrap) as running:
         url, body = f"{running.url}/hooks/h", b'{"n": 1}'
-        first = httpx.post(url, content=body, headers=github(body), timeout=30)
+        first = send(url, content=body, headers=github(body))
         running.kill()
         running.start()
-        again = httpx.post(url, content=body, headers=github(body), timeout=30)
+        again = send(url, content=body, headers=github(body))
     assert (first.json()["duplicate"], again.json()["duplicate"]) == (False, True)
     assert [each.value for each in records(log, name)] == [body]
