@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import orjson
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,6 +34,7 @@ from headwater.edges.parcels import Ask, Parcel, parcel
 from headwater.edges.queries import asked
 from headwater.edges.remembered import Span, spans_of
 from headwater.edges.schemas import Schemas
+from headwater.errors import HeadwaterError
 from headwater.views.position import Position
 
 POSITION = "Headwater-Position"
@@ -61,6 +64,16 @@ def handler(context: Context) -> Handler:
     limit = context.edges.limits.body_bytes
 
     async def handle(request: Request, topic: str) -> Response:
+        try:
+            return await taken(request, topic)
+        except HeadwaterError as error:
+            counts.refused(WAY, type(error).__name__.lower())
+            raise
+        except HTTPException as error:
+            counts.refused(WAY, HTTPStatus(error.status_code).phrase.lower())
+            raise
+
+    async def taken(request: Request, topic: str) -> Response:
         if topic.startswith("__"):
             raise Forbidden(f"{topic} is the log's own", hint="other clients may, by their rights")
         query = asked(request.scope["query_string"])

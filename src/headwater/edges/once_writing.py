@@ -13,6 +13,7 @@ entries are read again.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,8 +85,8 @@ class Writer:
         self._remembered = remembered
         self._producer: Producer | None = None
         self._fenced: Fenced | None = None
-        self._topics: dict[str, float] = {}
-        """Those that were there, and until when that counts."""
+        self._topics: dict[str, tuple[float, list[int]]] = {}
+        """Those that are there: until when that counts, and their partitions."""
 
     def leave(self) -> None:
         """The producer is in a state that nobody knows: the next group gets a new one."""
@@ -132,12 +133,11 @@ class Writer:
     def _missing(self, topic: str) -> HeadwaterError | None:
         """Looked at before: librdkafka would create a topic, or wait for one, that is only misspelt."""
         now = time.monotonic()
-        if self._topics.get(topic, 0.0) < now:
+        if topic not in self._topics or self._topics[topic][0] < now:
             try:
-                self._log.partitions(topic)
+                self._topics[topic] = (now + TOPICS_KNOWN_S, self._log.partitions(topic))
             except HeadwaterError as error:
                 return error
-            self._topics[topic] = now + TOPICS_KNOWN_S
         return None
 
     def _written(self, fresh: list[Request]) -> list[Outcome]:
@@ -184,13 +184,15 @@ class Writer:
         return [Appended(entry.spans, True) for entry in entries]
 
     def _delivered(self, producer: Producer, group: list[Request]) -> list[list[Stored]]:
-        """The records of each request, and where they are."""
+        """The records of each request, and where they are; those without a key stay together, in order."""
         found: list[list[Stored]] = [[] for _ in group]
         failed: list[Any] = []
         for each, places in zip(group, found, strict=True):
-            heard = partial(_heard, places, failed)
+            words = {"on_delivery": partial(_heard, places, failed)}
+            keyless = {**words, "partition": random.choice(self._topics[each.topic][1])}
             for draft in each.drafts:
-                _produce(producer, each.topic, draft, heard)
+                given = {**(keyless if draft.key is None else words), **words_of(draft)}
+                _produce(producer, each.topic, given)
         left = _flushed(producer)
         if failed:
             raise KafkaException(failed[0])
@@ -247,10 +249,10 @@ class Writer:
         return Unreachable(str(found), hint=HINT)
 
 
-def _produce(producer: Producer, topic: str, draft: Draft, heard: Any) -> None:
+def _produce(producer: Producer, topic: str, words: dict[str, Any]) -> None:
     while True:
         try:
-            producer.produce(topic, on_delivery=heard, **words_of(draft))
+            producer.produce(topic, **words)
             return
         except BufferError:
             producer.poll(_FULL_S)

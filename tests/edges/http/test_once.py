@@ -97,6 +97,17 @@ async def test_requests_at_once_share_transactions_and_each_key_counts_once(log:
     assert {(span.partition, span.first) for answer in answers for span in answer.spans} == found
 
 
+async def test_records_without_a_key_stay_together_in_their_order(log: Log, topic: Make):
+    name = topic(5)
+    sent = [b"%d" % number for number in range(200)]
+    async with running(log, name) as once:
+        for key in "ab":
+            (span,) = (await once.append(name, key, [Draft(None, value) for value in sent])).spans
+            assert span.last - span.first == 199
+    found = [message.value() for message in records(log, name)]
+    assert found == sent + sent
+
+
 async def test_one_that_the_broker_refuses_does_not_harm_those_beside_it(log: Log, topic: Make):
     good, bad = topic(), topic(max_message_bytes=1000)
     large = Draft(None, os.urandom(5000))
