@@ -25,7 +25,7 @@ from confluent_kafka import KafkaException, Producer
 from headwater.browse.errors import Unreachable, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.publishing import Draft, Stored, words_of
-from headwater.edges import counts, once_topic
+from headwater.edges import counts, once_producer, once_topic
 from headwater.edges.errors import Invalid
 from headwater.edges.remembered import Entry, Remembered, Span, spans_of
 from headwater.errors import HeadwaterError
@@ -41,7 +41,6 @@ _SENDERS_FAULT = (
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 )
 AGAIN_WITHIN_S = 5.0
-_FULL_S = 0.05
 TOPICS_KNOWN_S = 5.0
 _FORGOTTEN = counts.counter(
     "headwater_edge_keys_forgotten_early_total",
@@ -170,7 +169,7 @@ class Writer:
             at_ms = _now_ms()
             for each, entry in zip(group, entries, strict=True):
                 producer.produce(self._topic, entry.to_json(), each.key, timestamp=at_ms)
-            _commit(producer)
+            once_producer.commit(producer)
         except KafkaException as failure:
             error = self._translated(failure.args[0], group)
             self._abort(producer, failure.args[0])
@@ -188,12 +187,12 @@ class Writer:
         found: list[list[Stored]] = [[] for _ in group]
         failed: list[Any] = []
         for each, places in zip(group, found, strict=True):
-            words = {"on_delivery": partial(_heard, places, failed)}
+            words = {"on_delivery": partial(once_producer.heard, places, failed)}
             keyless = {**words, "partition": random.choice(self._topics[each.topic][1])}
             for draft in each.drafts:
                 given = {**(keyless if draft.key is None else words), **words_of(draft)}
-                _produce(producer, each.topic, given)
-        left = _flushed(producer)
+                once_producer.produce(producer, each.topic, given)
+        left = once_producer.flushed(producer)
         if failed:
             raise KafkaException(failed[0])
         if left:
@@ -247,44 +246,6 @@ class Writer:
         if isinstance(found, Unreachable) or error.name() in _SENDERS_FAULT:
             return found
         return Unreachable(str(found), hint=HINT)
-
-
-def _produce(producer: Producer, topic: str, words: dict[str, Any]) -> None:
-    while True:
-        try:
-            producer.produce(topic, **words)
-            return
-        except BufferError:
-            producer.poll(_FULL_S)
-
-
-def _flushed(producer: Producer) -> int:
-    try:
-        return producer.flush(TIMEOUT_S)
-    except SystemError as error:
-        # confluent-kafka notes a fatal error as raised, and then calls who is to hear of deliveries.
-        if isinstance(error.__cause__, KafkaException):
-            raise error.__cause__ from None
-        raise
-
-
-def _heard(places: list[Stored], failed: list[Any], error: Any, message: Any) -> None:
-    if error is not None:
-        failed.append(error)
-    else:
-        places.append(Stored(message.partition(), message.offset()))
-
-
-def _commit(producer: Producer) -> None:
-    """Again while it may be tried again, until the time is up."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            producer.commit_transaction(max(0.1, deadline - time.monotonic()))
-            return
-        except KafkaException as failure:
-            if not failure.args[0].retriable() or time.monotonic() > deadline:
-                raise
 
 
 def _now_ms() -> int:
