@@ -68,9 +68,9 @@ class End:
         return self.address.partition("://")[2]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Message:
-    """What came in, to become one record."""
+    """What came in, to become one record. Not frozen only because that triples the cost of making one."""
 
     value: bytes | None
     key: bytes | None = None
