@@ -13,7 +13,6 @@ from headwater.browse.log import Log
 from headwater.browse.pages import page
 from headwater.browse.publishing import Draft, Sender
 from headwater.edges.bridges.config import check
-from headwater.edges.bridges.contract import Message
 from headwater.edges.multicast.bridge import Listener, Speaker
 from headwater.edges.multicast.stored import SEQUENCE, SESSION, place_of
 from headwater.project.ports import free_port
@@ -41,19 +40,12 @@ async def spoken(address: str, values: Sequence[bytes]) -> None:
         await speaker.send([contract.record(n, value) for n, value in enumerate(values)])
 
 
-class OnlyMessages(Listener):
-    """For the contract, which counts them: what is told beside the topic is left out."""
-
-    async def receive(self) -> Sequence[Message]:
-        return [each for each in await super().receive() if not each.beside]
-
-
 class TestListener(contract.InboundConformance):
     CARRIES = (b"", *CARRIED)
 
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Listener]:
-        return lambda: OnlyMessages(contract.end(address, Listener, {"silence_seconds": 60.0}))
+        return lambda: Listener(contract.end(address, Listener, {"silence_seconds": 60.0}))
 
     @pytest.fixture
     def tell(self, address: str) -> contract.Tell:
