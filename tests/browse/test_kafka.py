@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -17,10 +16,9 @@ from headwater.browse.publishing import Draft, publish
 from headwater.browse.replaying import plan, replay
 from headwater.browse.searching import by_key
 from headwater.browse.state import state_of
-from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.browse.conftest import make_topic, put
 from tests.browse.test_share_groups import share_group_is_shown_moved_and_deleted
-from tests.compat.missing import skip_or_fail
+from tests.compat.kafka_log import kafka_log
 from tests.compat.waiting import until
 
 T0 = 1_700_000_000_000
@@ -28,12 +26,8 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Log]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(apache_kafka(jvm=QUICK_JVM, heap="256m"))
-        except MissingServer as missing:
-            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
-        yield stack.enter_context(Log(server.bootstrap))
+    with kafka_log() as log:
+        yield log
 
 
 def test_every_question_is_answered_by_apache_kafka_as_well(kafka: Log):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from headwater.browse.log import Log
-from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from headwater.testing.targets import gone
-from tests.compat.missing import skip_or_fail
+from tests.compat.kafka_log import kafka_log
 from tests.edges.feeds.clients import following, put, wait_for
 from tests.edges.feeds.test_views import ADA, BOB, CAT, Customers, state_of
 from tests.edges.running import edges, until
@@ -22,12 +20,8 @@ pytestmark = pytest.mark.soak
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Log]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(apache_kafka(jvm=QUICK_JVM, heap="256m"))
-        except MissingServer as missing:
-            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
-        yield stack.enter_context(Log(server.bootstrap))
+    with kafka_log() as log:
+        yield log
 
 
 def test_topics_are_followed_from_a_snapshot_or_a_place_and_resumed(kafka: Log):

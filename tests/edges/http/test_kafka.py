@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import httpx
@@ -10,20 +9,15 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from headwater.browse.log import Log
-from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
-from tests.compat.missing import skip_or_fail
+from tests.compat.kafka_log import kafka_log
 from tests.edges.http.reading import values
 from tests.edges.running import edges, until
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Log]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(apache_kafka(jvm=QUICK_JVM, heap="256m"))
-        except MissingServer as missing:
-            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
-        yield stack.enter_context(Log(server.bootstrap))
+    with kafka_log() as log:
+        yield log
 
 
 def test_events_come_in_and_keys_are_remembered_over_a_restart(kafka: Log):

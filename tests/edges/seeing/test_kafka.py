@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from headwater.browse.log import Log
-from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
-from tests.compat.missing import skip_or_fail
+from tests.compat.kafka_log import kafka_log
 from tests.edges.running import until
 from tests.edges.seeing import test_following, test_from_http_to_view, test_metrics
 from tests.edges.seeing.collector import collector
@@ -21,12 +19,8 @@ pytestmark = pytest.mark.soak
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Log]:
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(apache_kafka(jvm=QUICK_JVM, heap="256m"))
-        except MissingServer as missing:
-            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
-        yield stack.enter_context(Log(server.bootstrap))
+    with kafka_log() as log:
+        yield log
 
 
 @pytest.fixture
