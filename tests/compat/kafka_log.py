@@ -1,4 +1,4 @@
-"""A real Apache Kafka as a log, for tests that ask it the same questions; skipped loudly where it cannot run."""
+"""A real Apache Kafka as a log, for tests that ask it the same questions; a loud skip where it cannot run."""
 
 from __future__ import annotations
 
