@@ -23,6 +23,7 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.project.ports import free_port
+from headwater.testing.certificates import Issued
 from headwater.testing.kafka_jars import MissingServer
 
 _DEADLINE_S = 60.0
@@ -37,9 +38,13 @@ class MosquittoStartError(HeadwaterError):
 class Mosquitto:
     """One broker; made by `mosquitto()`."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, object], certificate: Issued | None = None
+    ) -> None:
         self.folder = folder
         self.port = free_port()
+        self.tls_port = free_port() if certificate is not None else 0
+        self._certificate = certificate
         self._program = _program()
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,15 +108,23 @@ class Mosquitto:
             **({"user": "root"} if os.getuid() == 0 else {}),
             **self._settings,
         }
-        return "".join(f"{name} {value}\n" for name, value in lines.items())
+        text = "".join(f"{name} {value}\n" for name, value in lines.items())
+        if self._certificate is None:
+            return text
+        key, certificate = self._certificate.key, self._certificate.certificate
+        return f"{text}listener {self.tls_port} 127.0.0.1\ncertfile {certificate}\nkeyfile {key}\n"
 
 
 @contextlib.contextmanager
-def mosquitto(settings: Mapping[str, object] | None = None) -> Iterator[Mosquitto]:
-    """A running broker; stopped, and its folder removed, at the end. `settings`: of mosquitto.conf."""
+def mosquitto(
+    settings: Mapping[str, object] | None = None, certificate: Issued | None = None
+) -> Iterator[Mosquitto]:
+    """A running broker; stopped, and its folder removed, at the end. `settings`: of mosquitto.conf.
+
+    With a `certificate` it also listens with TLS, at `tls_port`."""
     folder = Path(tempfile.mkdtemp(prefix="mosquitto-"))
     try:
-        server = Mosquitto(folder, settings or {})
+        server = Mosquitto(folder, settings or {}, certificate)
         try:
             server.start()
             yield server

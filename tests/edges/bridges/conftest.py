@@ -24,16 +24,16 @@ def name() -> str:
 
 @pytest.fixture(scope="session")
 def rabbit() -> Iterator[RabbitMQ]:
-    yield from _or_absent(rabbitmq)
+    yield from or_absent(rabbitmq)
 
 
 @pytest.fixture(scope="session")
 def mqtt() -> Iterator[Mosquitto]:
     # It would keep a thousand for a session that is away, and drop the rest.
-    yield from _or_absent(partial(mosquitto, {"max_queued_messages": 0}))
+    yield from or_absent(partial(mosquitto, {"max_queued_messages": 0}))
 
 
-def _or_absent(start: Callable[..., object]) -> Iterator[object]:
+def or_absent(start: Callable[..., object]) -> Iterator[object]:
     """HEADWATER_REQUIRE_SERVERS=1 (as in CI) makes what is missing a failure."""
     try:
         with start() as server:  # type: ignore[attr-defined]

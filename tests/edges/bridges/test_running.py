@@ -204,7 +204,7 @@ def test_records_go_out_in_order_and_the_position_follows(
     assert [record.value for record in cistern.got[20:]] == [b"20"]
 
 
-def test_a_batch_that_failed_is_sent_again_as_a_whole_and_nothing_is_skipped(
+def test_what_failed_is_sent_again_in_order_and_nothing_is_skipped(
     log: Log, topic: Callable[..., str], name: str, cistern: Cistern
 ):
     orders = topic()

@@ -63,20 +63,20 @@ class Reading:
         self._consumer = Consumer(settings)
         self._consumer.subscribe([self._topic])
 
-    async def next(self) -> Sequence[Record]:
+    async def next(self, most: int = BATCH) -> Sequence[Record]:
         """Those that are there, at least one."""
         while True:
-            found = await self._do(self._taken)
+            found = await self._do(self._taken, most)
             if found:
                 return found
 
-    def _taken(self) -> list[Record]:
+    def _taken(self, most: int) -> list[Record]:
         assert self._consumer is not None, "open() comes first"
         first = self._consumer.poll(_POLL_S)
         if first is None:
             return []
         # Without waiting: a record must not stand still until there are more.
-        more = self._consumer.consume(BATCH - 1, 0)
+        more = self._consumer.consume(most - 1, 0) if most > 1 else []
         return [record for each in (first, *more) if (record := self._record(each)) is not None]
 
     def _record(self, message: Any) -> Record | None:

@@ -19,7 +19,7 @@ from headwater.edges.bridges import config as sections
 from headwater.edges.bridges import letters
 from headwater.edges.bridges.config import Config
 from headwater.edges.bridges.contract import Bridge, Inbound, Outbound
-from headwater.edges.bridges.reading import Reading
+from headwater.edges.bridges.reading import BATCH, Reading
 from headwater.edges.bridges.storing import Storing
 from headwater.edges.schemas import Schemas
 
@@ -70,6 +70,7 @@ class OutboundService:
         self._storing = Storing(context, config)
         self._bridge: Bridge | None = None
         self._sent = 0
+        self._most = BATCH
 
     async def run(self) -> None:
         bridge = self._config.opened(log=self._context.log)
@@ -85,8 +86,12 @@ class OutboundService:
                 await reading.close()
 
     async def _one(self, reading: Reading, bridge: Outbound) -> None:
-        records = await reading.next()
+        records = await reading.next(self._most)
+        # After a failure one at a time, then more and more: a queue with room for a few gets on by a few,
+        # and a record that breaks the connection is alone with it.
+        grown, self._most = min(BATCH, self._most * 2), 1
         refused = await bridge.send(records)
+        self._most = grown
         if refused:
             topic = letters.topic_of(self._config)
             drafts = [letters.of_refusal(self._config, each) for each in refused]
