@@ -30,7 +30,10 @@ def bearer(secret: str) -> dict[str, str]:
 
 @contextmanager
 def serving(log: Log, document: dict[str, Any]) -> Iterator[httpx.Client]:
-    with edges(log.bootstrap, document) as running, httpx.Client(base_url=running.url) as client:
+    with (
+        edges(log.bootstrap, document) as running,
+        httpx.Client(base_url=running.url, timeout=60) as client,
+    ):
         yield client
 
 
