@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from headwater.browse.errors import Unreachable
 from headwater.browse.log import Log
@@ -31,6 +32,8 @@ class Bulk:
         self._sending = Sending(log)
         self._waiting: deque[tuple[Call, asyncio.Future[tuple[Span, ...]]]] = deque()
         self._running: asyncio.Task[None] | None = None
+        # Not the loop's own threads: these may all be waiting for somebody else.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="bulk")
 
     async def append(self, topic: str, values: Sequence[bytes]) -> tuple[Span, ...]:
         """On disk when this returns. Raises NotThere, Refused, or Unreachable: then some may be stored."""
@@ -44,10 +47,12 @@ class Bulk:
         """After what waits."""
         if self._running is not None:
             await self._running
+        self._thread.shutdown(wait=False)
         self._sending.close()
 
     async def _run(self) -> None:
         """As long as somebody waits."""
+        loop = asyncio.get_running_loop()
         while self._waiting:
             group: list[tuple[Call, asyncio.Future[tuple[Span, ...]]]] = []
             size = 0
@@ -56,7 +61,7 @@ class Bulk:
                 size += sum(map(len, group[-1][0].values))
             calls = [call for call, _ in group]
             try:
-                await asyncio.to_thread(self._sending.send, calls)
+                await loop.run_in_executor(self._thread, self._sending.send, calls)
             except Exception as error:
                 _log.exception("sending in bulk failed")
                 self._sending.fail(calls, Unreachable(f"sending in bulk failed: {error}"))

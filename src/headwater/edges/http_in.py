@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any
 
@@ -33,7 +34,7 @@ from headwater.edges.once import Appended
 from headwater.edges.parcels import Ask, Parcel, parcel
 from headwater.edges.queries import asked
 from headwater.edges.remembered import Span, spans_of
-from headwater.edges.schemas import Schemas
+from headwater.edges.schemas import Schema, Schemas
 from headwater.errors import HeadwaterError
 from headwater.views.position import Position
 
@@ -42,6 +43,7 @@ REPLAY = "Idempotent-Replay"
 WAY = "http"
 LARGE_BYTES = 256 * 1024
 """From here on a body is taken apart in a thread, so that others are served meanwhile."""
+PARSERS = 2
 BAD_LINES_MOST = 100
 IDEMPOTENCY_KEY_MAX = 255
 
@@ -93,6 +95,8 @@ class _Sending:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._schemas = Schemas.of(context)
+        # Not the loop's own threads: these may all be waiting for somebody else.
+        self._threads = ThreadPoolExecutor(PARSERS, thread_name_prefix="bodies")
         self._letters: set[str] = set()
         """Topics of dead letters that are known to be there."""
 
@@ -106,9 +110,7 @@ class _Sending:
         *,
         partial: bool,
     ) -> Response:
-        made = parcel if len(body) < LARGE_BYTES else _in_thread
-        found = made(ask, body, self._schemas.get(topic))
-        what = found if isinstance(found, Parcel) else await found
+        what = await self._parcel(ask, body, self._schemas.get(topic))
         if what.bad and not partial:
             counts.refused(WAY, "bad lines")
             return _bad_lines(what.bad, len(what))
@@ -121,6 +123,12 @@ class _Sending:
         if appended.is_new:
             counts.arrived(WAY, topic, len(what), len(body))
         return _answer(topic, what, appended)
+
+    async def _parcel(self, ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
+        if len(body) < LARGE_BYTES:
+            return parcel(ask, body, schema)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, parcel, ask, body, schema)
 
     async def _append(self, topic: str, what: Parcel, once: _Key | None) -> Appended:
         context = self._context
@@ -154,10 +162,6 @@ class _Key:
 
     def __init__(self, key: str, digest: str) -> None:
         self.key, self.digest = key, digest
-
-
-async def _in_thread(*words: Any) -> Parcel:
-    return await asyncio.to_thread(parcel, *words)
 
 
 def _checked_key(key: str) -> str:
