@@ -41,6 +41,7 @@ def status(running: Running, topic: str) -> dict[str, Any]:
     return dict(found["services"][f"webhooks.{topic}"])
 
 
+@pytest.mark.soak  # a hand-over may take minutes on a busy machine: docs/webhooks.md
 def test_partitions_change_hands_without_loss_or_reordering(log: Log, topic: Callable[..., str]):
     name = topic(partitions=4)
     group = f"headwater.webhook.{name}"
