@@ -19,7 +19,7 @@ from headwater.project.broker_process import BrokerProcess
 from headwater.project.ports import free_port
 
 START_S = 60.0
-HEADWATER, PLAIN = "headwater", "FastAPI + confluent-kafka"
+HEADWATER, PLAIN = "headwater", "plain handler + confluent-kafka"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
