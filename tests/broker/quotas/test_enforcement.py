@@ -83,7 +83,9 @@ def test_a_connection_is_silent_for_as_long_as_it_was_told(served: Serving) -> N
                 return False
             wire.send("api_versions", 0)
             other.ask("api_versions", 0)
-            silent = not select.select([wire._socket], [], [], 0)[0]
+            waiting = select.poll()
+            waiting.register(wire._socket, select.POLLIN)
+            silent = not waiting.poll(0)
             wire.receive()
             return silent
 

@@ -71,7 +71,9 @@ class BinlogStream:
         pending = getattr(self._socket, "pending", None)
         if pending is not None and pending():
             return True
-        return bool(select.select([self._socket], [], [], 0)[0])
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def read(self, timeout: float) -> list[Frame]:
         """The events that are there, or that come within the time; none if none came."""

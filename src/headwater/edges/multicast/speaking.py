@@ -175,7 +175,9 @@ class Speaking:
                 self._socket.sendto(packet, to)
                 return
             except BlockingIOError:  # the network card does not keep up
-                select.select([], [self._socket], [], BEAT_S)
+                waiting = select.poll()  # select() takes no descriptor above 1,023
+                waiting.register(self._socket, select.POLLOUT)
+                waiting.poll(BEAT_S * 1000)
             except ConnectionRefusedError:
                 pass  # somebody to whom we sent a repair is gone: Linux tells the next caller
 
