@@ -24,6 +24,11 @@ class Record:
     headers: Headers = ()
 
     @property
+    def id(self) -> str:
+        """Where it lies: the same each time that it is sent somewhere, so that a receiver can tell."""
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
+    @property
     def is_tombstone(self) -> bool:
         return self.value is None
 

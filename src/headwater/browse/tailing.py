@@ -26,7 +26,7 @@ TURN_S = 0.25
 _PARTITIONS_EVERY_S = 10.0
 _AT_ONCE = 500
 _WAIT_MS = 500
-_PASSING = frozenset(
+PASSING = frozenset(
     {
         KafkaError._PARTITION_EOF,
         KafkaError._TRANSPORT,
@@ -85,7 +85,7 @@ def _some(
             at[found[-1].partition] = found[-1].offset + 1
         elif is_stuck(error):
             return found, message.partition()
-        elif error.code() not in _PASSING:
+        elif error.code() not in PASSING:
             raise translated(error, f"following {topic}", log.bootstrap)
     return found, None
 

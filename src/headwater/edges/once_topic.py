@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaError, TopicPartition
 
-from headwater.browse.errors import NotThere, Unreachable, told, translated
+from headwater.browse import making
+from headwater.browse.errors import Unreachable, told, translated
 from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
 
 _MANY = 10_000
@@ -27,18 +27,7 @@ def name_of(edges: str) -> str:
 
 def ensure(log: Log, topic: str, window_ms: int) -> None:
     """That the topic is there."""
-    try:
-        log.partitions(topic)
-        return
-    except NotThere:
-        pass
-    settings = {"cleanup.policy": "delete", "retention.ms": str(window_ms)}
-    wanted = NewTopic(topic, 1, -1, config=settings)
-    try:
-        log.admin.create_topics([wanted], request_timeout=TIMEOUT_S)[topic].result()
-    except KafkaException as failure:
-        if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise translated(failure.args[0], f"making {topic}", log.bootstrap) from None
+    making.ensure(log, topic, 1, cleanup_policy="delete", retention_ms=str(window_ms))
 
 
 def read(log: Log, topic: str) -> Iterator[tuple[bytes, bytes, int]]:

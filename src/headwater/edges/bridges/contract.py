@@ -24,10 +24,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from headwater.browse.records import Record
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.browse.log import Log
+
+__all__ = [
+    "Bridge",
+    "BridgeBroken",
+    "End",
+    "Headers",
+    "Inbound",
+    "Message",
+    "Outbound",
+    "Record",
+    "Refusal",
+]
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -85,24 +98,6 @@ class Message:
     """Why it is no good: it goes to TOPIC.dead-letters with this sentence."""
     token: Any = None
     """For the bridge: what it needs in order to acknowledge."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record of the log, on its way out."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-
-    @property
-    def id(self) -> str:
-        """The same each time that it is sent, so that a receiver can tell."""
-        return f"{self.topic}-{self.partition}-{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from headwater.browse.errors import told, translated
 from headwater.browse.log import Log
+from headwater.browse.records import Record, record_of
 from headwater.edges.bridges.config import END, Config
-from headwater.edges.bridges.contract import Record
 from headwater.edges.webhooks.subscribing import begin_at_end, instance_of
 
 BATCH = 500
@@ -85,15 +85,7 @@ class Reading:
             if error.code() in _AWAY:
                 return None  # librdkafka goes on trying
             raise translated(error, f"reading {self._topic}", self._log.bootstrap)
-        return Record(
-            message.topic(),
-            message.partition(),
-            message.offset(),
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            message.headers() or (),
-        )
+        return record_of(message)
 
     async def commit(self, records: Sequence[Record]) -> None:
         """These are done with."""

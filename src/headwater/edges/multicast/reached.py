@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import json
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaError
 
-from headwater.browse.errors import Unreachable, told, translated
+from headwater.browse import making
+from headwater.browse.errors import Unreachable, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.pages import page
 from headwater.edges.multicast.packets import Ranges
@@ -38,7 +38,7 @@ class Reached:
 
     def read(self) -> Ranges:
         """Sessions before this start, and how far each came. Makes the topic where there is none."""
-        self._ensure()
+        making.ensure(self._log, self._topic, 1, cleanup_policy="compact")
         keep = self._key.__eq__
         found = page(
             self._log, self._topic, back=True, limit=1, keep=lambda record: keep(record.key)
@@ -67,15 +67,3 @@ class Reached:
         if failed:
             raise translated(failed[0], f"writing to {self._topic}", self._log.bootstrap)
         self._written = last
-
-    def _ensure(self) -> None:
-        settings = {"cleanup.policy": "compact"}
-        new = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config=settings)
-        with told(f"making {self._topic}", self._log.bootstrap):
-            try:
-                self._log.admin.create_topics([new], request_timeout=TIMEOUT_S)[
-                    self._topic
-                ].result()
-            except KafkaException as failure:
-                if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise

@@ -20,6 +20,7 @@ from headwater.browse.errors import told, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.records import record_of
 from headwater.browse.stuck import is_stuck
+from headwater.browse.tailing import PASSING
 from headwater.edges import counts
 from headwater.edges.tracing.exporting import Exporter
 from headwater.edges.tracing.pending import Pending
@@ -32,19 +33,7 @@ LOOK_S = 0.1
 TOPICS_EVERY_S = 5.0
 _AT_ONCE = 1000
 _TURN_S = 0.05
-_PASSING = frozenset(
-    {
-        KafkaError._PARTITION_EOF,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # deleted: the next listing forgets it
-    }
-)
-"""What librdkafka mends by itself, or is none."""
+_PASSING = PASSING | {KafkaError.UNKNOWN_TOPIC_OR_PART}  # deleted: the next listing forgets it
 _READER: dict[str, Any] = {
     "group.id": "headwater-tracing",  # never joined, and nothing is committed
     "enable.auto.commit": False,

@@ -47,4 +47,4 @@ def id_of(record: Record, again: str | None = None) -> str:
         for name, value in record.headers:
             if name == ID_HEADER and value is not None:
                 return value.decode("utf-8", "replace")
-    return f"{record.topic}-{record.partition}-{record.offset}"
+    return record.id

@@ -27,6 +27,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from headwater.browse.errors import Unreachable, translated
 from headwater.browse.log import TIMEOUT_S, Log
 from headwater.browse.records import Record, record_of
+from headwater.browse.tailing import PASSING
 from headwater.edges.webhooks.account import Note
 from headwater.edges.webhooks.delivering import NotNow
 from headwater.edges.webhooks.delivery import Place
@@ -39,19 +40,7 @@ SESSION_MS, HEARTBEAT_MS = 10_000, 1000
 REBALANCE_S, COMMIT_S = 30.0, 15.0
 _AT_ONCE = 500
 _QUIET = "headwater.browse.librdkafka"
-_PASSING = frozenset(
-    {
-        KafkaError._PARTITION_EOF,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
-"""Of a poll: librdkafka mends it by itself."""
+_PASSING = PASSING | {KafkaError.UNKNOWN_TOPIC_OR_PART}
 _LATER = frozenset(
     {
         KafkaError.REBALANCE_IN_PROGRESS,
