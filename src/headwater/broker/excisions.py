@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker import internal_topics
 from headwater.broker.child import run_child
 from headwater.broker.partition import Partition
 from headwater.broker.topics import TopicError
@@ -24,7 +25,7 @@ from headwater.log import compaction, excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
 from headwater.log.excision import Target, Work
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.errors import RecordError
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.broker")
 
-REQUESTS = "__headwater_excisions"
-AUDIT = "__headwater_audit"
-KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+REQUESTS = internal_topics.EXCISIONS
+AUDIT = internal_topics.AUDIT
 LOOK_SECONDS = 0.25
 RETRY_SECONDS = 5.0
 
@@ -69,25 +69,33 @@ class Excisions:
             if requests is None or requests.log.durable_offset <= self._position:
                 continue
             try:
-                await self._follow(requests.log)
+                await self._follow(requests)
             except (OSError, StorageFailed, TopicError) as error:
                 logger.error("excision: %s; it is tried again", error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _follow(self, log: PartitionLog) -> None:
+    async def _follow(self, requests: Partition) -> None:
         if self._done is None:
             audit = self._broker.partition(AUDIT, 0)
             self._done = {
                 str(entry.get("id"))
-                for _, entry in (_entries(audit.log, audit.log.start_offset) if audit else ())
+                for _, entry in (self._entries(audit, 0) if audit else ())
                 if not entry.get("dry_run")
             }
-        for offset, request in _entries(log, max(self._position, log.start_offset)):
+        end = requests.log.durable_offset
+        for offset, request in self._entries(requests, self._position):
             if str(request.get("id")) not in self._done:
                 await self._audit(request | await self._carry_out(request))
                 self._done.add(str(request.get("id")))
             self._position = offset + 1
-        self._position = max(self._position, log.durable_offset)
+        self._position = max(self._position, end)
+
+    def _entries(self, partition: Partition, offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The JSON records from `offset` on; what is none is passed over with a word in the log."""
+        for batch in self._broker.topics.replay_from(partition, offset):
+            for record in batch.records:
+                if (entry := _entry(record)) is not None:
+                    yield record.offset, entry
 
     async def _carry_out(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -162,8 +170,7 @@ class Excisions:
             segment.close()
 
     async def _audit(self, entry: dict[str, Any]) -> None:
-        if AUDIT not in self._broker.catalogue.topics:
-            await self._broker.topics.create(AUDIT, 1, KEPT_FOR_EVER)
+        await self._broker.topics.ensure(AUDIT)
         now_ms = self._broker.clock.now_ms()
         value = json.dumps({**entry, "done_ms": now_ms}, sort_keys=True).encode()
         key = str(entry.get("id")).encode()
@@ -184,20 +191,6 @@ def _plan(work: Work, segments: list[Any]) -> Plan:
         producers={},
         segments=tuple(segments),
     )
-
-
-def _entries(log: PartitionLog, offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON records from `offset` on; what is none is passed over with a word in the log."""
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 1 << 20) or b"")
-        before = offset
-        for position, header in batches.scan(data):
-            for record in records.decode(data, position):
-                if record.offset >= offset and (entry := _entry(record)) is not None:
-                    yield record.offset, entry
-            offset = header.next_offset
-        if offset == before:
-            return
 
 
 def _entry(record: records.Record) -> dict[str, Any] | None:

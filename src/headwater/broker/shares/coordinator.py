@@ -43,9 +43,7 @@ class ShareCoordinator:
         self.groups: dict[str, ShareGroup] = {}
         self.keepers: dict[Key, Keeper] = {}
         self.sessions = Sessions()
-        self.states = StateTopic(
-            broker.topics, broker.catalogue, broker.settings, broker.clock.now_ms
-        )
+        self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
         """Fetches that wait; called when the broker stops."""
@@ -267,6 +265,8 @@ class ShareCoordinator:
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
         by_id = self.broker.catalogue.by_id
+        if self.states.known:
+            await self.states.ensure()  # somebody may have deleted it
         await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
             if key in self.keepers:
