@@ -16,6 +16,7 @@ from headwater.broker.child import ChildFailed, run_child
 from headwater.broker.partition import Partition
 from headwater.log import compaction
 from headwater.log.compaction import Plan, Result
+from headwater.record.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -98,6 +99,8 @@ class Cleaner:
             for segment in old:
                 segment.close()
         partition.compaction_failed = 0
+        for sentence in result.damaged:
+            partition.report_damage(CorruptBatch(f"left as it is by compaction: {sentence}"))
         logger.info(
             "%s-%d: compacted %d bytes to %d",
             partition.topic,

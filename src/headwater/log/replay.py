@@ -142,7 +142,11 @@ def _checked(window: _Window, position: int, follows: int) -> tuple[BatchHeader,
     if not follows <= header.base_offset <= header.last_offset < window.segment.next_offset:
         raise CorruptBatch(f"offset {header.base_offset} stands where {follows} should")
     behind = _base_offset(window.at(position + header.size, HEADER_BYTES))
-    if behind is not None and follows <= behind < header.next_offset:
+    if (
+        header.base_offset > follows
+        and behind is not None
+        and follows <= behind < header.next_offset
+    ):
         raise CorruptBatch(f"offset {header.base_offset} is followed by offset {behind}")
     return header, data
 
