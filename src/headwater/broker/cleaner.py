@@ -31,22 +31,18 @@ class Cleaner:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = self._broker.supervisor.run("cleaner", self._run)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._broker.supervisor.end(self._task)
 
     async def _run(self) -> None:
         settings = self._broker.settings
         while True:
             await asyncio.sleep(settings.get("log.cleaner.backoff.ms") / 1000)
-            try:
+            with self._broker.supervisor.duty("cleaner"):
                 while settings.get("log.cleaner.enable") and await self.clean_dirtiest():
                     pass
-            except OSError as error:
-                logger.error("compaction: %s", error)
 
     async def clean_dirtiest(self) -> bool:
         """Compact one partition; False if none needs it."""

@@ -55,12 +55,10 @@ class Excisions:
         self._done: set[str] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = self._broker.supervisor.run("excisions", self._run)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._broker.supervisor.end(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -52,7 +52,7 @@ class ShareCoordinator:
         self.updates_per_snapshot: int = broker.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due)
+        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor.failed)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unfinished: dict[Key, Keeper] = {}
@@ -115,7 +115,7 @@ class ShareCoordinator:
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work that goes on even if the client that began it goes away."""
-        task = asyncio.ensure_future(work)
+        task = self.broker.supervisor.spawn("share groups", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

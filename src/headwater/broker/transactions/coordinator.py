@@ -31,6 +31,7 @@ from headwater.broker.clock import Clock
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.transactions import moves, records
 from headwater.broker.transactions.markers import Marker, Markers
 from headwater.broker.transactions.moves import Move, Producer
@@ -59,6 +60,7 @@ class TransactionCoordinator:
         store: StateTopic,
         markers: Markers,
         partitions: Callable[[], Iterable[Partition]],
+        supervisor: Supervisor,
     ) -> None:
         self.transactions: dict[str, Transaction] = {}
         """By transactional id; only to be read by others."""
@@ -68,10 +70,11 @@ class TransactionCoordinator:
         self._catalogue = catalogue
         self._store = store
         self._partitions = partitions
+        self._supervisor = supervisor
         self._written: dict[str, Written] = {}
         """Where the newest value of each id was appended, while that may not be durable."""
         self._ending: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
     # ---- life ----------------------------------------------------------------------------------
@@ -99,8 +102,9 @@ class TransactionCoordinator:
         for name, known in self.transactions.items():
             if known.is_prepared:
                 self._begin_ending(name)
-        for duty in (self._abort_overdue(), self._forget_expired()):
-            self._spawn(duty)
+        run = self._supervisor.run
+        self._tasks.add(run("transaction time-outs", self._abort_overdue))
+        self._tasks.add(run("transactional id expiry", self._forget_expired))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -111,8 +115,8 @@ class TransactionCoordinator:
             task.cancel()
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
 
-    def _spawn(self, duty: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.create_task(duty)
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = self._supervisor.spawn("transactions", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -286,7 +290,7 @@ class TransactionCoordinator:
     def _begin_ending(self, name: str) -> asyncio.Task[None]:
         task = self._ending.get(name)
         if task is None:
-            task = self._ending[name] = asyncio.ensure_future(self._end(name))
+            task = self._ending[name] = self._supervisor.spawn("transaction ends", self._end(name))
             task.add_done_callback(lambda _: self._ending.pop(name, None))
         return task
 
