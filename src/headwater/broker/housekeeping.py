@@ -76,6 +76,8 @@ class Housekeeping:
                 await self.retain_partition(partition, now_ms)
 
     async def retain_partition(self, partition: Partition, now_ms: int) -> None:
+        if partition.maintenance.locked():
+            return  # segments are being replaced; the others need not wait for that
         async with partition.maintenance:
             log = partition.log
             if log.config.compact and log.is_overdue(now_ms):
@@ -86,11 +88,13 @@ class Housekeeping:
             if count == len(log.segments):
                 partition.roll(now_ms)
             dropped = log.drop_front(count)
-            await self._in_disk_thread(self._broker.store.checkpoint_starts)
-            await self._in_disk_thread(_remove_files, dropped)
-            await partition.when_unread()
-            for segment in dropped:
-                segment.close()
+            try:
+                await self._in_disk_thread(self._broker.store.checkpoint_starts)
+                await self._in_disk_thread(_remove_files, dropped)
+            finally:  # what could not be removed goes at the next start
+                await partition.when_unread()
+                for segment in dropped:
+                    segment.close()
         logger.info(
             "%s-%d: %d old segments removed, the log starts at offset %d now",
             partition.topic,

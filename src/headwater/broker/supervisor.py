@@ -3,6 +3,7 @@
     run     a task that is there as long as the broker is: started again after a failure
     duty    a piece of such a task: its failure is its own, and the task goes on
     spawn   work that is done once: its failure is logged and counted
+    whole   the same, awaited; a stop waits for its end
 
 Whatever fails is logged with its cause and traceback, counted, and shown (`health`). The wait before a
 task is started again grows from `FIRST_WAIT_S` to `LONGEST_WAIT_S`. A cancelled task ends.
@@ -66,6 +67,15 @@ class Supervisor:
         else:
             if not what and self.health.task(name).failures == failures:
                 self.health.succeeded(name)
+
+    async def whole(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do it to its end, and only then be cancelled: for what must not be left half done."""
+        task = self.spawn(name, work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
 
     async def end(self, task: asyncio.Task[Any] | None) -> None:
         """Stop one task and wait until it has ended."""

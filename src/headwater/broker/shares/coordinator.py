@@ -266,6 +266,8 @@ class ShareCoordinator:
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
+        if self.states.known and not self.states.is_there:
+            await self._write_all_again()
         by_id = self.broker.catalogue.by_id
         await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
@@ -274,3 +276,14 @@ class ShareCoordinator:
                 await partition.durable(end)
         if self.states.prune():
             await self.in_thread(self.broker.store.checkpoint_starts)
+
+    async def _write_all_again(self) -> None:
+        """Somebody has deleted the state topic: what is in memory is all there is."""
+        logger.error("the topic of share groups' state is gone; it is written anew from memory")
+        await self.states.ensure()
+        written = [keeper.snapshot() for key, keeper in self.keepers.items() if self._is_known(key)]
+        for partition, end in written:
+            await partition.durable(end)
+
+    def _is_known(self, key: Key) -> bool:
+        return key in self.states.known
