@@ -57,3 +57,35 @@ def test_the_library_works_the_same_on_apache_kafka(kafka: str):
     with Reader(accounts, kafka) as reader:
         assert reader.state("alice").balance == reader.state("alice", snapshots=False).balance == 12
         assert [each.n for each in reader.history("bob")] == list(range(1, 51))
+
+
+def test_an_expired_id_fences_on_apache_kafka_too():
+    """Its partitions, too, take an epoch of a producer id from whoever writes under it."""
+    settings = {
+        **SETTINGS,
+        "transactional.id.expiration.ms": "2000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+    }
+    accounts = bank.accounts("accounts")
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(apache_kafka(settings, jvm=QUICK_JVM))
+        except MissingServer as missing:
+            skip_or_fail(f"{missing}: Apache Kafka cannot run here")
+        kafka = server.bootstrap
+        old = stack.enter_context(Running(accounts, kafka, owns="all", partitions=1))
+        old.send("alice", Deposit(100))
+        (owner,) = old.application._owners.values()
+        assert owner.desk._lease_s == 0.5
+        first = producer_id_of(old)
+        admin = AdminClient({"bootstrap.servers": kafka})
+        wait_until(lambda: not admin_transactions(admin))
+        owner.desk._lease_s = float("inf")  # a zombie that never looks at the clock
+        new = stack.enter_context(Running(accounts, kafka, owns="all", partitions=1))
+        assert producer_id_of(new) != first  # the broker has forgotten
+        assert isinstance(new.send("alice", Withdraw(100)), Accepted)
+        with pytest.raises((Fenced, EventsError)):
+            old.send("alice", Withdraw(100))
+        with Reader(accounts, kafka) as reader:
+            assert [each.n for each in reader.history("alice")] == [1, 2]
+            assert reader.state("alice").balance == 0
