@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -242,3 +244,18 @@ async def test_a_start_that_the_catalogue_stops_leaves_the_folder_free(data: Pat
     for _ in range(2):
         with pytest.raises(HeadwaterError, match="shorter than it was"):
             await Broker(data, "127.0.0.1:0").start()
+
+
+@pytest.mark.parametrize("harm", HARM, ids=lambda harm: harm.__name__)
+def test_the_remedy_that_the_sentence_names_brings_everything_back(
+    data: Path, harm: Callable[[Path], None]
+) -> None:
+    filled(data)
+    harm(data)
+    command = [sys.executable, "-m", "headwater", "repair", str(data), "--yes"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    with serving(data) as broker, broker.wire() as wire:
+        for topic in ("a", "b", "c"):
+            assert len(read_all(wire, topic)) == 1
+        assert not broker.broker.store.set_aside

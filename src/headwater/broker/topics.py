@@ -185,14 +185,17 @@ class Topics:
         return topic
 
     def internal(self, name: str, key: str) -> Partition:
-        """Where the records of this key are in one of Kafka's internal topics, by Kafka's rule (Java's
-        hash of the key). Raises StorageFailed if somebody has deleted the topic."""
-        topic = self._catalogue.topics.get(name)
-        number = internal_topics.java_hash(key) % topic.partitions if topic else 0
-        partition = self.partitions.get((name, number))
+        """Where the records of this key are in one of Kafka's internal topics. Raises StorageFailed if
+        somebody has deleted the topic."""
+        partition = self.partitions.get((name, self.hashed(name, key)))
         if partition is None:
             raise StorageFailed(f"{name} is not there")
         return partition
+
+    def hashed(self, name: str, key: str) -> int:
+        """The number of that partition, by Kafka's rule: Java's hash of the key."""
+        topic = self._catalogue.topics.get(name)
+        return internal_topics.java_hash(key) % topic.partitions if topic else 0
 
     def replay(self, name: str) -> Iterator[tuple[int, Batch]]:
         """(partition, batch) of everything durable in an internal topic, oldest first within each

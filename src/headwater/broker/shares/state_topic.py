@@ -78,6 +78,10 @@ class StateTopic:
                 kept.snapshot_at, kept.updates = 0, NEVER_WRITTEN
         self._id = topic.id
 
+    @property
+    def is_there(self) -> bool:
+        return NAME in self.catalogue.topics
+
     def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
         """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""
         self._notice()

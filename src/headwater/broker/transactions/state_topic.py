@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from headwater.broker import internal_topics
 from headwater.broker.partition import Partition
 from headwater.broker.topics import Topics
+from headwater.log.replay import Batch
 from headwater.record import batch as batches
 from headwater.record import records
 
@@ -27,6 +28,9 @@ class StateTopic:
     async def ensure(self) -> None:
         """Make the topic on first use. Raises StorageFailed."""
         await self._topics.ensure(NAME)
+
+    def number_of(self, name: str) -> int:
+        return self._topics.hashed(NAME, name)
 
     def partition_of(self, name: str) -> Partition:
         """Where an id's records are. Raises StorageFailed if somebody has deleted the topic."""
@@ -45,6 +49,17 @@ class StateTopic:
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, value) of every durable record, oldest first within each partition."""
         for _, batch in self._topics.replay(NAME):
-            for record in batch.records:
-                if record.key is not None:
-                    yield record.key, record.value
+            yield from _pairs(batch)
+
+    def replay_one(self, number: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same of one partition; nothing if it is not there."""
+        partition = self._topics.partitions.get((NAME, number))
+        if partition is not None:
+            for batch in self._topics.replay_from(partition, 0):
+                yield from _pairs(batch)
+
+
+def _pairs(batch: Batch) -> Iterator[tuple[bytes, bytes | None]]:
+    for record in batch.records:
+        if record.key is not None:
+            yield record.key, record.value
