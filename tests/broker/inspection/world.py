@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -140,7 +141,9 @@ def _commit(bootstrap: str) -> None:
     consumer.close()
 
 
-def read(bootstrap: str, *, committed: bool = False) -> Rows:
+def read(
+    bootstrap: str, *, committed: bool = False, topics: Mapping[str, int] = TOPICS
+) -> Rows:
     """Everything, by a real client."""
     consumer = Consumer(
         {
@@ -153,7 +156,7 @@ def read(bootstrap: str, *, committed: bool = False) -> Rows:
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
     )
-    places = [(topic, n) for topic, count in TOPICS.items() for n in range(count)]
+    places = [(topic, n) for topic, count in topics.items() for n in range(count)]
     consumer.assign([TopicPartition(topic, n, 0) for topic, n in places])
     found: Rows = {}
     ended: set[tuple[str, int]] = set()
