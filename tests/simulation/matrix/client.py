@@ -267,6 +267,13 @@ class Client:
 
     # ---- share groups ------------------------------------------------------------------------------
 
+    async def read_from_start(self, group: str) -> bool:
+        """What the group reads begins with the first record there is."""
+        row = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
+        resource = {"resource_type": 32, "resource_name": group, "configs": [row]}
+        answer = await self.world.ask(44, 1, resources=[resource])
+        return self.count(answer["responses"][0], f"configure {group}")
+
     async def share(self, group: str, name: str, member: str) -> None:
         """Take some records, accept most of them one by one, and go."""
         topic = self.model.topic(name)

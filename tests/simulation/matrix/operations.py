@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from headwater.broker.excisions import REQUESTS
 
 from .client import Client, Pair
-from .model import Fate
 
 Operation = Callable[[Client], Awaitable[None]]
 SMALL = {"internal_segment_bytes": "700", "index_interval_bytes": "100", "retention_ms": "-1"}
@@ -133,9 +132,6 @@ async def excision(client: Client) -> None:
     for _ in range(3):
         await client.produce("people", 0, [*pairs(client, 1), (key, b"secret" * 5), *pairs(client, 1)])
     await client.excise("people", key)
-    for each in list(client.model.topic("people").sent.values()):
-        if each.key == key and each.fate is Fate.DOUBTFUL:
-            each.fate = Fate.DOUBTFUL
     if dice.random() < 0.5 and client.model.has(REQUESTS):
         nonsense = dice.choice(
             (
@@ -209,7 +205,7 @@ async def groups(client: Client) -> None:
 
 
 async def shares(client: Client) -> None:
-    if not await client.ensure("jobs", 1, **SMALL):
+    if not await client.read_from_start("workers") or not await client.ensure("jobs", 1, **SMALL):
         return
     for _ in range(2):
         await client.produce("jobs", 0, pairs(client, 3))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -53,6 +54,28 @@ class Violation(AssertionError):
 
 class Disconnected(Violation):
     """A handler failed, so that a client would lose its connection instead of getting an answer."""
+
+
+class Spinning(BaseException):
+    """The broker has kept the processor busy for longer than any of this may take."""
+
+
+SPIN_SECONDS = 3.0
+"""Of the processor's time, so that a busy machine makes no difference."""
+
+
+@contextmanager
+def _no_spinning() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise Spinning("the broker spins")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SPIN_SECONDS, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class World:
@@ -103,9 +126,11 @@ class World:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         assert self.loop is not None
-        with _reports_to(self.reports):
+        with _reports_to(self.reports), _no_spinning():
             try:
                 return self.loop.run(work)
+            except Spinning as error:
+                raise Violation(str(error)) from error
             except RuntimeError as error:
                 if self.disk.is_off:
                     raise PowerCut("the machine is off") from error
@@ -200,7 +225,7 @@ class _Handler(logging.Handler):
 
 
 @contextmanager
-def _reports_to(reports: list[str]) -> Any:
+def _reports_to(reports: list[str]) -> Iterator[None]:
     logger, handler = logging.getLogger("headwater"), _Handler(reports)
     before = logger.level, logger.propagate, logger.handlers[:]
     logger.handlers[:] = [handler]
