@@ -7,7 +7,6 @@ sentence says what and where.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headwater.broker.excisions import AUDIT
@@ -15,9 +14,11 @@ from headwater.broker.shares.records import Key
 from headwater.record.records import Record
 
 from .client import Client
-from .model import Fate, Model, Sent, Topic, Transaction
+from .model import Fate, Model, Sent, Topic
 from .reader import Found, read
 from .world import Violation, World
+
+OUR_MISTAKES = ("KeyError", "TypeError", "AttributeError", "IndexError", "ValueError", "AssertionError")
 
 
 def require(condition: object, sentence: str) -> None:
@@ -104,6 +105,8 @@ class Oracle:
         found = await read(self.world, topic.name, partition, committed=False)
         committed = await read(self.world, topic.name, partition, committed=True)
         self._same_records(topic, partition, found)
+        if restarted:
+            _settle(topic, partition, found)
         start = topic.start.get(partition, 0)
         if not self.damage.touches("log-start-offset-checkpoint"):
             require(found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged")
@@ -316,7 +319,7 @@ class Oracle:
                 continue
             sent = [s.offset for s in topic.sent.values() if s.fate is Fate.ACKNOWLEDGED]
             ended = {offset for offset in sent if offset >= 0 and state.is_settled(offset)}
-            lost = settled.sure - ended
+            lost = {offset for offset in settled.sure if not state.is_settled(offset)}
             require(not lost, f"share group {group} had accepted {sorted(lost)} of {name}")
             foreign = ended - settled.sure - settled.doubtful
             require(not foreign, f"{sorted(foreign)} of {name} are settled, and nobody did")
@@ -339,13 +342,22 @@ class Oracle:
                 topic.excised[key] = Fate.ACKNOWLEDGED
 
     def nobody_died(self) -> None:
-        """Tasks that ended with an error which nobody looked at."""
+        """Every task goes on, and none has failed for another reason than the disk."""
         loop = self.world.loop
         assert loop is not None
         for context in loop.failures:
-            error = context.get("exception")
-            raise Violation(f"{context.get('message')}: {error!r}")
+            raise Violation(f"{context.get('message')}: {context.get('exception')!r}")
+        for name, task in self.world.now.health.tasks.items():
+            told = task.last_failure or ""
+            require(task.doing != "ended", f"{name} has ended: {told}")
+            ours = any(kind in told for kind in OUR_MISTAKES)
+            require(not ours, f"{name} failed by a mistake of ours: {told}")
 
 
-def unsettled(transactions: Iterable[Transaction]) -> list[Transaction]:
-    return [each for each in transactions if each.end == "none"]
+def _settle(topic: Topic, partition: int, found: Found) -> None:
+    """What was doubtful and is there stays; what is not there does not come back."""
+    there = {record.timestamp: record.offset for record in found.records}
+    for sent in topic.sent.values():
+        if sent.partition == partition and sent.fate is Fate.DOUBTFUL and not found.unreadable:
+            sent.fate = Fate.ACKNOWLEDGED if sent.timestamp in there else Fate.REFUSED
+            sent.offset = there.get(sent.timestamp, -1)

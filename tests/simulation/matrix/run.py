@@ -22,7 +22,7 @@ from .faults import FAULTS
 from .model import Fate, Model
 from .operations import OPERATIONS, bystander
 from .oracle import Oracle, require
-from .world import Violation, World, simulated
+from .world import NoAnswer, Violation, World, simulated
 
 BAD = ("kafka_storage_error", "coordinator_not_available", "unknown_server_error")
 
@@ -43,12 +43,12 @@ class Run:
             simulated(patch, lambda: self.world)
             try:
                 self._play()
-            except Violation as violation:
+            except (Violation, NoAnswer) as violation:
                 raise Violation(self._told(violation)) from violation
             finally:
                 self.world.abandon()
 
-    def _told(self, violation: Violation) -> str:
+    def _told(self, violation: Exception) -> str:
         which = f"{self.operation}-{self.fault}"
         story = "".join(f"\n  {line}" for line in [*self.story, *self.world.reports[-5:]])
         refused = "".join(f"\n  refused: {line}" for line in self.client.refusals[-4:])
@@ -98,6 +98,8 @@ class Run:
             self.do(self.world.wait(self.dice.choice((0, 0, 7))))
         except PowerCut as cut:
             self.story.append(f"power cut {cut}")
+        except NoAnswer as given_up:
+            self.story.append(str(given_up))
 
     def _again(self) -> None:
         """On a disk that is well nothing is refused for the disk's sake."""

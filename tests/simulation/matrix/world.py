@@ -60,6 +60,7 @@ class Spinning(BaseException):
     """The broker has kept the processor busy for longer than any of this may take."""
 
 
+ANSWER_SECONDS = 30.0
 SPIN_SECONDS = 3.0
 """Of the processor's time, so that a busy machine makes no difference."""
 
@@ -76,6 +77,10 @@ def _no_spinning() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+class NoAnswer(Exception):
+    """A client has waited for as long as clients do, and gives up; what it asked for is in doubt."""
 
 
 class World:
@@ -160,6 +165,13 @@ class World:
 
     async def ask(self, key: int, version: int, **values: Any) -> Any:
         """As a connection would: the handler's answer. Raises Disconnected where it has none."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._ask(key, version, values)
+        except TimeoutError as error:
+            raise NoAnswer(f"{self.now.apis[key].name} is not answered") from error
+
+    async def _ask(self, key: int, version: int, values: dict[str, Any]) -> Any:
         schema: Any = load_request_schema(key, version)
         context = Context(version, "simulated", "here", self.connection)
         api = self.now.apis[key]
@@ -170,6 +182,8 @@ class World:
                 answer.listen(waiting.set_result)
                 return await waiting
             return await answer if isinstance(answer, Awaitable) else answer
+        except TimeoutError:
+            raise
         except Exception as error:
             raise Disconnected(f"{api.name} failed: {error!r}") from error
 
