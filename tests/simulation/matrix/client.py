@@ -170,7 +170,7 @@ class Client:
     # ---- transactions ------------------------------------------------------------------------------
 
     async def init(self, name: str | None, timeout_ms: int = 2000) -> tuple[int, int] | None:
-        for _ in range(3):  # the first may abort what is open
+        for _ in range(8):  # the first may abort what is open
             answer = await self.world.ask(
                 22,
                 5,
@@ -185,6 +185,7 @@ class Client:
                     self._check_fencing(name, found)
                     self.model.producers[name] = found
                 return found
+            await self.world.wait(0.5)
         return None
 
     def _check_fencing(self, name: str, found: tuple[int, int]) -> None:

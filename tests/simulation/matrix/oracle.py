@@ -208,7 +208,8 @@ class Oracle:
         newest: dict[bytes, Sent] = {}
         for sent in topic.sent.values():
             counts = sent.transaction is None or sent.transaction.is_committed
-            if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED and counts:
+            stable = sent.offset < committed.stable
+            if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED and counts and stable:
                 newest[sent.key or b""] = sent
         for key, sent in newest.items():
             record = served.get(key)
@@ -236,15 +237,14 @@ class Oracle:
         visible: dict[int, bool],
     ) -> None:
         """What `read_committed` must and must not see."""
-        there = {record.timestamp for record in found.records}
+        there = {r.timestamp for r in found.records if r.offset < found.stable}
         seen = {record.timestamp for record in committed.records}
         for sent in topic.sent.values():
             if sent.partition != partition or sent.timestamp not in there:
                 continue
             transaction, shown = sent.transaction, sent.timestamp in seen
             if transaction is None:
-                held = any(r.timestamp == sent.timestamp and r.offset >= found.stable for r in found.records)
-                require(shown or held, f"held back for no reason: {sent}")
+                require(shown, f"not in a transaction, and not visible: {sent}")
             elif transaction.is_committed:
                 if self.damage.touches("__transaction_state", topic.name):
                     continue

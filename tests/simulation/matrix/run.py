@@ -121,6 +121,8 @@ class Run:
             self._again()
 
     def check(self, *, restarted: bool) -> None:
+        if restarted:  # what was decided before is carried out now
+            self.do(self.world.wait(1.5))
         self.do(self.oracle.check(restarted=restarted))
 
     def start(self, again: Callable[[], None] | None = None) -> None:
@@ -140,6 +142,8 @@ class Run:
     def end_somehow(self) -> None:
         how = self.dice.choice(("stop", "kill", "power"))
         self.story.append(f"ended by {how}")
+        if self.fault == "failed-sync" and how != "stop":
+            self.doubt()
         if how == "stop":
             self.world.stop()
         elif how == "kill":
@@ -156,6 +160,13 @@ class Run:
             self.forgive()
         self.world.abandon()
         self.world.disk = self.world.disk.crash(outcome=outcome)
+
+    def doubt(self) -> None:
+        """Where a sync has failed nobody knows what is on the disk: what was refused may be there."""
+        for topic in self.oracle.model.topics:
+            for sent in topic.sent.values():
+                if sent.fate is Fate.REFUSED:
+                    sent.fate = Fate.DOUBTFUL
 
     def forgive(self) -> None:
         """With durability=os a power cut may take what was not synced: all is in doubt."""
