@@ -49,14 +49,16 @@ class Run:
                 self.world.abandon()
 
     def _told(self, violation: Exception) -> str:
-        which = f"{self.operation}-{self.fault}"
+        which = f"nothing_acknowledged_is_lost[{self.operation}-{self.fault}]"
+        if self.at is not None:
+            which = f"in_any_step[{self.fault}-{self.operation}]"
         story = "".join(f"\n  {line}" for line in [*self.story, *self.world.reports[-5:]])
         refused = "".join(f"\n  refused: {line}" for line in self.client.refusals[-4:])
         at = f" HEADWATER_STEP={self.at}" if self.at is not None else ""
         return (
             f"{violation}\n{self.operation} × {self.fault}, seed {self.seed}{story}{refused}\n"
             f"HEADWATER_SEED={self.seed}{at} python -m pytest "
-            f"tests/simulation/matrix/test_matrix.py -k '{which}]'"
+            f"tests/simulation/matrix/test_matrix.py -k '{which}'"
         )
 
     def _play(self) -> None:
