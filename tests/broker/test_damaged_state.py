@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -73,6 +74,8 @@ def test_a_flipped_bit_in_the_commits_costs_only_what_it_hit(
             (damage,) = broker.broker.store.damage
             assert (damage.first_offset, damage.next_offset) == (1, 2)
             assert len(read_all(wire, "t")) == 9
+            shown = broker.call(broker.broker.health.subjects)[f"damage/{CONSUMER_OFFSETS}-0/1"]
+            assert "offsets 1 to 1 cannot be read" in shown["says"]
     copy = log.with_name(f"{1:020d}.damaged")
     assert copy.read_bytes() == content[position : position + header.size]
     assert log.read_bytes().startswith(content), "the segment itself stays as it is"
@@ -171,8 +174,6 @@ def test_damage_in_requests_to_excise_is_passed_over(data: Path) -> None:
 
 
 async def audited(broker: Serving, count: int) -> None:
-    import asyncio
-
     async with asyncio.timeout(30):
         while True:
             partition = broker.broker.partition("__headwater_audit", 0)

@@ -225,6 +225,7 @@ def test_what_was_set_aside_is_told(data: Path) -> None:
     with serving(data) as broker:
         (stray,) = broker.broker.store.set_aside
         assert stray.is_dir()
+        assert f"set-aside/{stray.name}" in broker.call(broker.broker.health.subjects)
 
 
 def test_a_folder_of_another_topic_id_under_a_known_name_is_set_aside(data: Path) -> None:

@@ -115,6 +115,7 @@ class Broker:
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
         self.disk = DiskThreads(COMMIT_THREADS)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
+        self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
             log = catalogue.open_log(self.store)

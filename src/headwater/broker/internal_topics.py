@@ -37,6 +37,7 @@ TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 EXCISIONS = "__headwater_excisions"
 AUDIT = "__headwater_audit"
+HEALTH = "__headwater_health"
 CLIENT_METRICS = "__client_metrics"
 
 KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
@@ -126,6 +127,13 @@ TABLE: Mapping[str, InternalTopic] = {
         False,
         _KEPT_FOR_EVER,
         loss="what was excised there is not told any more, and is excised once more",
+    ),
+    HEALTH: InternalTopic(
+        "the broker: how it is",
+        False,
+        _COMPACTED,
+        lambda _: {"segment.bytes": str(1024**2), "segment.ms": "3600000"},
+        loss="what was told of the broker's health before this start may be shown on",
     ),
     CLIENT_METRICS: InternalTopic(
         "the broker",

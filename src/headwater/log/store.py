@@ -86,6 +86,9 @@ class LogStore:
         """Folders that this start has set aside, under their new names."""
         self.damage: list[Damage] = []
         """What could not be read when state was rebuilt from the logs."""
+        self.on_damage: Callable[[str, str], None] = lambda where, sentence: None
+        self.on_set_aside: Callable[[str, str], None] = lambda folder, why: None
+        """Told at once, for whoever shows how the broker is."""
         self.deleted: Collection[uuid.UUID] = ()
         """Topics that are known to have been deleted: their folders may go."""
         self.cluster_id = ""
@@ -240,13 +243,12 @@ class LogStore:
     def _set_aside(self, directory: Path) -> None:
         stray = self._rename(directory, "stray")
         self.set_aside.append(stray)
-        logger.error(
-            "%s is of a topic that the catalogue does not know; it is kept as %s, and not served. "
-            "`headwater check %s` says what is in it.",
-            directory,
-            stray.name,
-            self.root,
+        why = (
+            f"{directory} is of a topic that the catalogue does not know; it is kept as {stray.name}, "
+            f"and not served. `headwater check {self.root}` says what is in it."
         )
+        logger.error("%s", why)
+        self.on_set_aside(stray.name, why)
 
     def _rename(self, directory: Path, why: str) -> Path:
         """Kafka's way of naming a folder that is no partition any more."""
@@ -354,12 +356,11 @@ class LogStore:
                 self.files.write_atomic(copy, data)
         except OSError as error:
             logger.error("%s could not be written: %s", copy, error)
+        sentence = f"{found}; {meaning}"
         logger.error(
-            "%s; %s. The file stays as it is, and these bytes are also in %s.",
-            found,
-            meaning,
-            copy.name,
+            "%s. The file stays as it is; these bytes are also in %s.", sentence, copy.name
         )
+        self.on_damage(f"{found.path.parent.name}/{found.first_offset}", sentence)
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
