@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.excisions import KEPT_FOR_EVER, REQUESTS
+from headwater.broker.excisions import REQUESTS
 from tests.compat.batches import GZIP, TRANSACTIONAL, batch
 
 from .model import Commits, Fate, Model, Sent, Settled, Topic, Transaction
@@ -51,7 +51,10 @@ class Client:
         row = answer["topics"][0]
         if self.count(row, f"create {name}"):
             topic.made, topic.id = Fate.ACKNOWLEDGED, row["topic_id"]
-        elif row["error_code"] in (ErrorCode.invalid_topic_exception, ErrorCode.topic_already_exists):
+        elif row["error_code"] in (
+            ErrorCode.invalid_topic_exception,
+            ErrorCode.topic_already_exists,
+        ):
             self.model.topics.remove(topic)
         return not failed(row)
 
@@ -203,7 +206,12 @@ class Client:
         return transaction
 
     async def commit_offset(
-        self, transaction: Transaction, producer: tuple[int, int], group: str, topic: str, offset: int
+        self,
+        transaction: Transaction,
+        producer: tuple[int, int],
+        group: str,
+        topic: str,
+        offset: int,
     ) -> bool:
         parts = [{"partition_index": 0, "committed_offset": offset}]
         answer = await self.world.ask(
@@ -332,15 +340,13 @@ class Client:
             if self.count(row, "share acknowledge"):
                 settled.sure.add(offset)
                 settled.doubtful.discard(offset)
-        await self.world.ask(
-            79, 1, **me, share_session_epoch=-1, topics=[]
-        )
+        await self.world.ask(79, 1, **me, share_session_epoch=-1, topics=[])
         await self.world.ask(76, 1, group_id=group, member_id=member, member_epoch=-1)
 
     # ---- excision ----------------------------------------------------------------------------------
 
     async def excise(self, name: str, key: bytes) -> None:
-        if not await self.ensure(REQUESTS, 1, **{k.replace(".", "_"): v for k, v in KEPT_FOR_EVER.items()}):
+        if not await self.ensure(REQUESTS, 1):
             return
         topic = self.model.topic(name)
         identity = f"excision-{self.timestamp()}"
