@@ -114,13 +114,22 @@ class LogStore:
         return self.root / f"{topic}-{partition}"
 
     def open_log(
-        self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None = None
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        topic_id: uuid.UUID | None = None,
+        *,
+        is_new: bool = True,
     ) -> PartitionLog:
-        """The log of one partition, recovered if need be, its folder made if it is not there."""
+        """The log of one partition, recovered if need be, its folder made if it is not there.
+
+        `is_new`: the topic is being made, so that a folder which does not say whose it is is not its own.
+        """
         directory = self.directory(topic, partition)
         key = (topic, partition)
         self._refuse_in_use(directory)
-        self._make_folder(directory, key, topic_id)
+        self._make_folder(directory, key, topic_id, is_new)
         log, report = open_partition(
             self.files,
             directory,
@@ -146,7 +155,7 @@ class LogStore:
         return bool(self.partitions() or self._progress.known())
 
     def _make_folder(
-        self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None
+        self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None, is_new: bool
     ) -> None:
         """A folder for this topic; what another one left under the same name goes first."""
         found = checkpoints.read_topic_id(self.files, directory)
@@ -154,7 +163,12 @@ class LogStore:
             if not self.files.list(directory):
                 self.files.make_dir(directory)
             return
-        if found is not None or self._has_records(directory):
+        has_records = self._has_records(directory)
+        if found is None and has_records and not is_new:
+            logger.error("%s did not say which topic it is of; it does now", directory)
+            checkpoints.write_topic_id(self.files, directory, topic_id)
+            return
+        if found is not None or has_records:
             self._clear(directory, found)
         if not self.files.list(directory):
             self.files.make_dir(directory)

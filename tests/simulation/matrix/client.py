@@ -7,6 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.excisions import REQUESTS
 from tests.compat.batches import GZIP, TRANSACTIONAL, batch
 
@@ -18,6 +19,9 @@ Pair = tuple[bytes | None, bytes | None]
 
 def failed(answer: Any) -> bool:
     return bool(answer.get("error_code"))
+
+
+KEPT = {k.replace(".", "_"): v for k, v in internal_topics.TABLE[REQUESTS].fixed.items()}
 
 
 class Client:
@@ -346,7 +350,7 @@ class Client:
     # ---- excision ----------------------------------------------------------------------------------
 
     async def excise(self, name: str, key: bytes) -> None:
-        if not await self.ensure(REQUESTS, 1):
+        if not await self.ensure(REQUESTS, 1, **KEPT):
             return
         topic = self.model.topic(name)
         identity = f"excision-{self.timestamp()}"
