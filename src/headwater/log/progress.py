@@ -46,7 +46,9 @@ class Progress:
         """At start: what the last one left."""
         for name in FILES:
             found = checkpoints.read_offsets(self._files, self._root / name)
-            self._found[name], self._written[name] = dict(found), found
+            self._found[name] = dict(found)
+            if found:  # else it may be missing, or damaged
+                self._written[name] = found
 
     def found(self, name: str, key: TopicPartition) -> int:
         """What a file said at start of a log that is about to be opened."""
