@@ -94,6 +94,8 @@ class World:
         self.durability = durability
         self.reports: list[str] = []
         """What the broker told its operator since it was started."""
+        self.told: list[str] = []
+        """… and in its lives before."""
         self.connection = _Connection()
         self.numbers = Random(seed)
         self.loop: VirtualLoop | None = None
@@ -108,6 +110,7 @@ class World:
 
     def start(self) -> None:
         """Raises HeadwaterError if the broker says that it cannot, PowerCut, or Violation."""
+        self.told += self.reports
         self.reports.clear()
         self.loop = VirtualLoop(self.clock, self.random.getrandbits(32))
         self.disk.at_power_cut(self.loop.stop)
@@ -157,6 +160,9 @@ class World:
                 self.loop.abandon()
             self.loop = None
             asyncio.set_event_loop(None)
+
+    def has_told(self, what: str) -> bool:
+        return any(what in report for report in (*self.told, *self.reports))
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
