@@ -106,7 +106,7 @@ class Inbox:
             said = answers.to_reply(outcome)
         else:
             said = {"failed": str(outcome)}
-        value = json.dumps({"command": asked.command_id, "to": reply.to, **said})
+        value = json.dumps({"id": asked.id, "command": asked.command_id, "to": reply.to, **said})
         self._producer.produce(
             self._aggregate.replies,
             value,

@@ -192,7 +192,5 @@ class Owner:
             self._looking = None
             self._reclaim()
             return
-        for command_id, answer in found.items():
-            ledger.learn(command_id, answer, ledger.last_ms)
-        ledger.cleared.update(each.command_id for each in asked)
+        ledger.looked_up(asked, found)
         self.desk.resume()

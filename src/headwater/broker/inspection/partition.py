@@ -79,7 +79,7 @@ class PartitionCheck:
     def run(self) -> Iterator[Finding]:
         facts, directory = self._facts, self._place.directory
         try:
-            names = sorted(os.listdir(directory))
+            names = sorted(path.name for path in directory.iterdir())
         except OSError as error:
             facts.was_read = False
             yield unreadable(facts, directory, error)
