@@ -219,7 +219,7 @@ class Client:
             topics=[{"name": topic, "partitions": parts}],
         )
         row = answer["topics"][0]["partitions"][0]
-        self.model.commits.setdefault((group, topic, 0), Commits()).doubtful.append(offset)
+        self.model.commits.setdefault((group, topic, 0), Commits()).ask(offset)
         if self.count(row, "commit an offset in a transaction"):
             transaction.offset = offset
             return True
@@ -248,7 +248,7 @@ class Client:
 
     async def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         commits = self.model.commits.setdefault((group, topic, partition), Commits())
-        commits.doubtful.append(offset)
+        commits.ask(offset)
         parts = [{"partition_index": partition, "committed_offset": offset}]
         answer = await self.world.ask(
             8,

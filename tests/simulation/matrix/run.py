@@ -183,7 +183,7 @@ class Run:
         for transaction in model.transactions:
             transaction.end = "forgotten"
         for commits in model.commits.values():
-            commits.doubtful += [commits.sure, -1]
+            commits.doubtful += commits.history
         for settled in model.settled.values():
             settled.doubtful |= settled.sure
             settled.sure.clear()
