@@ -339,6 +339,14 @@ class Client:
         )
         await self.world.ask(76, 1, group_id=group, member_id=member, member_epoch=-1)
 
+    async def delete_share_state(self) -> None:
+        """Somebody deletes a topic of the broker's; if that is let be, what was settled is forgotten."""
+        for settled in self.model.settled.values():
+            settled.doubtful |= settled.sure
+        answer = await self.world.ask(20, 6, topics=[{"name": "__share_group_state"}], timeout=1000)
+        if not failed(answer["responses"][0]):
+            self.model.settled.clear()
+
     # ---- excision ----------------------------------------------------------------------------------
 
     async def excise(self, name: str, key: bytes) -> None:

@@ -87,6 +87,8 @@ class Run:
         self.end_somehow()
         self.start()
         self.check(restarted=True)
+        for name in tuple(self.oracle.model.producers):
+            self.do(self.client.init(name))
         self.world.stop()
 
     # ---- what faults call --------------------------------------------------------------------------
