@@ -7,12 +7,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.excisions import KEPT_FOR_EVER, REQUESTS
 from tests.compat.batches import GZIP, TRANSACTIONAL, batch
 
 from .model import Commits, Fate, Model, Sent, Settled, Topic, Transaction
-from .world import World, excision_request
+from .world import REQUESTS, World, excision_request
 
+KEPT_FOR_EVER = {"cleanup_policy": "delete", "retention_ms": "-1", "retention_bytes": "-1"}
 Pair = tuple[bytes | None, bytes | None]
 
 
@@ -350,7 +350,7 @@ class Client:
     # ---- excision ----------------------------------------------------------------------------------
 
     async def excise(self, name: str, key: bytes) -> None:
-        if not await self.ensure(REQUESTS, 1, **{k.replace(".", "_"): v for k, v in KEPT_FOR_EVER.items()}):
+        if not await self.ensure(REQUESTS, 1, **KEPT_FOR_EVER):
             return
         topic = self.model.topic(name)
         identity = f"excision-{self.timestamp()}"

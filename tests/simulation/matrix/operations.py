@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from headwater.broker.excisions import REQUESTS
-
 from .client import Client, Pair
+from .world import REQUESTS
 
 Operation = Callable[[Client], Awaitable[None]]
 SMALL = {"internal_segment_bytes": "700", "index_interval_bytes": "100", "retention_ms": "-1"}

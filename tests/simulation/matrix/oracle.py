@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from headwater.broker.excisions import AUDIT
 from headwater.broker.shares.records import Key
 from headwater.record.records import Record
 
 from .client import Client
 from .model import Fate, Model, Sent, Topic
 from .reader import Found, read
-from .world import Violation, World
+from .world import AUDIT, Violation, World
 
 OUR_MISTAKES = ("KeyError", "TypeError", "AttributeError", "IndexError", "ValueError", "AssertionError")
 

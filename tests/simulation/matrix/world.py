@@ -37,6 +37,7 @@ from tests.compat.wire import build
 
 T = TypeVar("T")
 ROOT = Path("/simulated")
+REQUESTS, AUDIT = "__headwater_excisions", "__headwater_audit"
 TICK_MS = 500
 """How often the broker looks for transactions that are overdue."""
 SETTINGS: dict[str, object] = {
