@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 def place_of(message: Message) -> Place:
     """Of the event, also where a letter was sent back."""
-    for name, value in message.headers() or ():
+    for name, value in _headers(message):
         if name == _WHICH and (found := _PLACE.fullmatch(_text(value))):
             return Place(found["place"], int(found["ms"]))
     text = f"{message.topic()}/{message.partition()}/{message.offset()}"
@@ -69,7 +69,7 @@ class Letters:
             "group": self._group,
             "message": why,
         }
-        own = [each for each in message.headers() or () if each[0] != _WHICH]
+        own = [each for each in _headers(message) if each[0] != _WHICH]
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: object) -> None:
@@ -90,6 +90,10 @@ class Letters:
         )
         if self._producer.flush(_TIMEOUT_S) or failed:
             raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
+
+
+def _headers(message: Message) -> list[tuple[str, str | bytes | None]]:
+    return list(message.headers() or [])  # type: ignore[arg-type]
 
 
 def _text(value: str | bytes | None) -> str:
