@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Fault = Callable[["Run"], None]
 CATALOGUE = "__headwater_catalogue-0"
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 # ---- the machine stops -----------------------------------------------------------------------------
@@ -118,6 +117,7 @@ def somebody(how: str) -> Fault:
         """A file is removed, cut or altered between two lives of the broker."""
         run.operate()
         run.end_somehow()
+        run.world.told.clear()
         disk = run.world.disk
         path = _any_file(run)
         before = disk.copy()
@@ -162,8 +162,6 @@ def _note(run: Run, path: Path) -> None:
         following = [base for base in bases if base > int(path.stem)]
         end = following[0] if following else 2**62
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
-        damage.state.add(topic)
-    elif topic in INTERNAL:
         damage.state.add(topic)
 
 

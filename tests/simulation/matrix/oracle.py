@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from headwater.broker.excisions import AUDIT
 from headwater.broker.shares.records import Key
 from headwater.record.records import Record
 
 from .client import Client
 from .model import Fate, Model, Sent, Topic
 from .reader import Found, read
-from .world import Violation, World
+from .world import AUDIT, Violation, World
 
 OUR_MISTAKES = ("KeyError", "TypeError", "AttributeError", "IndexError", "ValueError", "AssertionError")
 
@@ -116,8 +115,7 @@ class Oracle:
         excused = self._missing(topic, partition, found)
         excused |= self._unreadable(topic, partition, found)
         if excused:
-            reported = any(where in report for report in self.world.reports)
-            require(reported, f"{where} has lost records, and nobody was told")
+            require(self.world.has_told(where), f"{where} has lost records, and nobody was told")
         self._committed(topic, partition, found, committed, visible)
         if topic.is_compacted:
             self._newest(topic, partition, committed)
@@ -243,6 +241,8 @@ class Oracle:
             if sent.partition != partition or sent.timestamp not in there:
                 continue
             transaction, shown = sent.transaction, sent.timestamp in seen
+            if transaction is not None and transaction.end == "forgotten":
+                continue
             if transaction is None:
                 require(shown, f"not in a transaction, and not visible: {sent}")
             elif transaction.is_committed:
@@ -289,9 +289,8 @@ class Oracle:
                         allowed = {each for each in allowed if each >= transaction.offset}
             if self.damage.touches("__consumer_offsets", "__transaction_state"):
                 if found not in allowed:
-                    told = any("__consumer_offsets" in report for report in self.world.reports)
-                    told |= any("__transaction_state" in report for report in self.world.reports)
-                    require(told, f"offsets of {group} are lost, and nobody was told")
+                    told = map(self.world.has_told, ("__consumer_offsets", "__transaction_state"))
+                    require(any(told), f"offsets of {group} are lost, and nobody was told")
                 continue
             require(
                 found in allowed, f"{group} has committed {sorted(allowed)} of {topic}, not {found}"
