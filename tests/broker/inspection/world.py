@@ -1,9 +1,9 @@
 """A data folder with something of everything, made by a real broker and real clients; and reading it back.
 
-    orders   two partitions, small segments, every codec, producers with and without ids
-    keyed    compacted, with compaction having run
-    paid     committed and aborted transactions
-    excised  records taken out by excision
+orders   two partitions, small segments, every codec, producers with and without ids
+keyed    compacted, with compaction having run
+paid     committed and aborted transactions
+excised  records taken out by excision
 """
 
 from __future__ import annotations
