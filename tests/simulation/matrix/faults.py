@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.log.checkpoints import PARTITION_METADATA, read_topic_id
 from headwater.testing.faults import Operation as DiskOperation
 from headwater.testing.volatile import Outcome
 
@@ -128,6 +129,7 @@ def somebody(how: str) -> Fault:
             disk.cut_short(path, run.dice.randrange(max(1, disk.size(path))))
         elif disk.size(path):
             disk.flip_bit(path)
+            _note_owner(run, path)
         run.story.append(f"{path.relative_to(ROOT)} is {how}")
         try:
             run.start()
@@ -163,6 +165,14 @@ def _note(run: Run, path: Path) -> None:
         end = following[0] if following else 2**62
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
         damage.state.add(topic)
+
+
+def _note_owner(run: Run, path: Path) -> None:
+    """A folder that says it is of another topic may be set aside, with all that is in it."""
+    folder = path.parent
+    if path.name == PARTITION_METADATA and read_topic_id(run.world.disk, folder) is not None:
+        run.oracle.damage.lost.setdefault(folder.name, []).append((-1, 2**62))
+        run.oracle.damage.state.add(folder.name.rpartition("-")[0])
 
 
 def _refused(run: Run, path: Path, error: HeadwaterError) -> None:

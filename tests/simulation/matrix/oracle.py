@@ -103,15 +103,13 @@ class Oracle:
         where = f"{topic.name}-{partition}"
         found = await read(self.world, topic.name, partition, committed=False)
         committed = await read(self.world, topic.name, partition, committed=True)
+        self._end(topic, partition, found)
         self._same_records(topic, partition, found)
         if restarted:
             _settle(topic, partition, found)
         start = topic.start.get(partition, 0)
         if not self.damage.touches("log-start-offset-checkpoint"):
             require(found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged")
-        end = topic.end_seen.get(partition, 0)
-        require(found.end >= end, f"{where} ends at {found.end}, readers have seen {end}")
-        topic.end_seen[partition] = found.end
         excused = self._missing(topic, partition, found)
         excused |= self._unreadable(topic, partition, found)
         if excused:
@@ -119,6 +117,22 @@ class Oracle:
         self._committed(topic, partition, found, committed, visible)
         if topic.is_compacted:
             self._newest(topic, partition, committed)
+
+    def _end(self, topic: Topic, partition: int, found: Found) -> None:
+        """The log never ends before what readers have seen, and no offset is given twice."""
+        where = f"{topic.name}-{partition}"
+        end = topic.end_seen.get(partition, 0)
+        aside = self.damage.excuses(topic.name, partition, -1) and self.world.has_told(where)
+        require(
+            found.end >= end or aside, f"{where} ends at {found.end}, readers have seen {end}"
+        )
+        if found.end < end:  # a log of its own, beside the one that was set aside
+            for key in [key for key in topic.seen if key[0] == partition]:
+                del topic.seen[key]
+            for sent in topic.sent.values():
+                if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED:
+                    sent.fate = Fate.REFUSED
+        topic.end_seen[partition] = found.end
 
     def _same_records(self, topic: Topic, partition: int, found: Found) -> None:
         """Each record is one that was sent here, once, with these bytes, at this offset for ever."""
