@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints import PARTITION_METADATA, read_topic_id
+from headwater.log.checkpoints import PARTITION_METADATA
 from headwater.testing.faults import Operation as DiskOperation
 from headwater.testing.volatile import Outcome
 
@@ -129,7 +129,6 @@ def somebody(how: str) -> Fault:
             disk.cut_short(path, run.dice.randrange(max(1, disk.size(path))))
         elif disk.size(path):
             disk.flip_bit(path)
-            _note_owner(run, path)
         run.story.append(f"{path.relative_to(ROOT)} is {how}")
         try:
             run.start()
@@ -165,14 +164,9 @@ def _note(run: Run, path: Path) -> None:
         end = following[0] if following else 2**62
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
         damage.state.add(topic)
-
-
-def _note_owner(run: Run, path: Path) -> None:
-    """A folder that says it is of another topic may be set aside, with all that is in it."""
-    folder = path.parent
-    if path.name == PARTITION_METADATA and read_topic_id(run.world.disk, folder) is not None:
-        run.oracle.damage.lost.setdefault(folder.name, []).append((-1, 2**62))
-        run.oracle.damage.state.add(folder.name.rpartition("-")[0])
+    elif path.name == PARTITION_METADATA:  # nobody knows whose it is: set aside, with all that is in it
+        damage.lost.setdefault(folder, []).append((-1, 2**62))
+        damage.state.add(topic)
 
 
 def _refused(run: Run, path: Path, error: HeadwaterError) -> None:
