@@ -103,7 +103,11 @@ def test_commits_beyond_the_end_before_the_start_and_of_no_topic_are_named(world
 def test_commits_for_a_topic_that_is_not_there_are_named(world: World) -> None:
     catalogue = world.segments("__headwater_catalogue")[-1]
     data = catalogue.read_bytes()
-    found = [each for each in batches_of(catalogue) if b"topic/excised" in data[each[0] :][: each[1].size]]
+    found = [
+        each
+        for each in batches_of(catalogue)
+        if b"topic/excised" in data[each[0] :][: each[1].size]
+    ]
     position, header = found[0]
     shutil.rmtree(world.folder("excised"))
     # The record that made the topic becomes one about something else, checksum and all.
@@ -115,7 +119,9 @@ def test_commits_for_a_topic_that_is_not_there_are_named(world: World) -> None:
     assert kinds == ["commit-without-topic"]
 
 
-def test_a_damaged_record_of_the_groups_does_not_keep_the_broker_from_starting(world: World) -> None:
+def test_a_damaged_record_of_the_groups_does_not_keep_the_broker_from_starting(
+    world: World,
+) -> None:
     path = max(world.data.glob("__consumer_offsets-*/*.log"), key=lambda each: each.stat().st_size)
     position, _ = batches_of(path)[0]
     patch(path, position + 65, b"\xff\xff")
