@@ -50,8 +50,9 @@ class Excisions:
         self._task: asyncio.Task[None] | None = None
         self._topic_id = ""
         self._position = 0
-        self._places: set[str] = set()
-        """Requests (`topic id:offset`) that the audit has an answer to."""
+        self._answered: set[tuple[str, str]] = set()
+        """Requests (`topic id:offset`, id) that the audit has an answer to. With durability=os a power
+        cut may take a request that was answered, and another then gets its offset."""
         self._ids: set[str] = set()
         """Ids of requests that were carried out or refused for good."""
         self._again: dict[str, records.Record] = {}
@@ -108,18 +109,19 @@ class Excisions:
             await asyncio.sleep(0)  # it may be long, and nobody is to wait for it
 
     def _know(self, line: dict[str, Any]) -> None:
-        self._places.add(str(line.get("request")))
+        self._answered.add((str(line.get("request")), str(line.get("id"))))
         if not line.get("dry_run"):
             self._ids.add(str(line.get("id")))
 
     async def _take(self, place: str, record: records.Record) -> None:
         """One request, to its audit record; whatever goes wrong is its own trouble."""
         self._again.pop(place, None)
-        if place in self._places:
+        told = excision_request.told(record.value)
+        if (place, str(told.get("id"))) in self._answered:
             return
         with self._broker.supervisor.duty("excisions", f"request at offset {record.offset}"):
             self._again[place] = record
-            line = {**excision_request.told(record.value), "request": place}
+            line = {**told, "request": place}
             line |= await self._carry_out(record)
             await self._audit(line)
             self._know(line)

@@ -20,11 +20,19 @@ from headwater.events import answers
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.commands import Asked, CommandCodec, ReplyTo
-from headwater.events.errors import DecideFailed, OutcomeUnknown
+from headwater.events.errors import (
+    Busy,
+    DecideFailed,
+    EventsError,
+    Fenced,
+    OutcomeUnknown,
+    Stopped,
+)
 from headwater.events.ledger import Decision
 
 logger = logging.getLogger("headwater.events")
 TIMEOUT_S = 30.0
+_FAILURES: dict[Any, type[EventsError]] = {each.__name__: each for each in (Busy, Fenced, Stopped)}
 
 
 class Forwarding:
@@ -132,7 +140,8 @@ class Forwarding:
         if isinstance(said, Exception):
             waiting.set_exception(said)
         elif "failed" in said:
-            waiting.set_exception(DecideFailed(said["failed"]))
+            kind = _FAILURES.get(said.get("error"), DecideFailed)
+            waiting.set_exception(kind(said["failed"]))
         else:
             waiting.set_result(answers.from_reply(said))
 

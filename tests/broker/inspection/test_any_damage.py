@@ -1,7 +1,7 @@
 """Any damage at all, from a seed: an inspection never fails, a repaired folder always starts, and every
 acknowledged record whose batch was left alone is served.
 
-`HEADWATER_DAMAGE_SEEDS` says how many seeds to try; `make soak` tries more.
+`make soak` tries more seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.record import batch as batches
 from tests.broker.inspection.world import TOPICS, Rows, World, flip, read
 from tests.broker.serving import serving
 
-SEEDS = int(os.environ.get("HEADWATER_DAMAGE_SEEDS", "25"))
+SEEDS = 500 if os.environ.get("HEADWATER_SOAK") else 25
 
 Batches = dict[tuple[str, int, int, int], bytes]
 """(topic, partition, first offset, next offset) → the batch as it was."""
@@ -69,7 +69,9 @@ def overwrite(dice: random.Random, files: list[Path]) -> None:
     data = bytearray(path.read_bytes())
     start = dice.randrange(len(data))
     size = dice.randrange(1, 2000)
-    data[start : start + size] = dice.choice([b"\0" * size, dice.randbytes(size)])[: len(data) - start]
+    data[start : start + size] = dice.choice([b"\0" * size, dice.randbytes(size)])[
+        : len(data) - start
+    ]
     path.write_bytes(data)
 
 

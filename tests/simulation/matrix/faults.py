@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.log.checkpoints import PARTITION_METADATA
 from headwater.testing.faults import Operation as DiskOperation
 from headwater.testing.volatile import Outcome
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 Fault = Callable[["Run"], None]
 CATALOGUE = "__headwater_catalogue-0"
-INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 # ---- the machine stops -----------------------------------------------------------------------------
@@ -118,6 +118,7 @@ def somebody(how: str) -> Fault:
         """A file is removed, cut or altered between two lives of the broker."""
         run.operate()
         run.end_somehow()
+        run.world.told.clear()
         disk = run.world.disk
         path = _any_file(run)
         before = disk.copy()
@@ -163,7 +164,8 @@ def _note(run: Run, path: Path) -> None:
         end = following[0] if following else 2**62
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
         damage.state.add(topic)
-    elif topic in INTERNAL:
+    elif path.name == PARTITION_METADATA:  # nobody knows whose it is: set aside, with all that is in it
+        damage.lost.setdefault(folder, []).append((-1, 2**62))
         damage.state.add(topic)
 
 

@@ -103,6 +103,12 @@ class Commits:
 
     sure: int = -1
     doubtful: list[int] = field(default_factory=list)
+    history: list[int] = field(default_factory=lambda: [-1])
+    """All that were ever asked for."""
+
+    def ask(self, offset: int) -> None:
+        self.doubtful.append(offset)
+        self.history.append(offset)
 
 
 @dataclass

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from headwater.broker.excisions import REQUESTS
-
 from .client import Client, Pair
+from .world import REQUESTS
 
 Operation = Callable[[Client], Awaitable[None]]
 SMALL = {"internal_segment_bytes": "700", "index_interval_bytes": "100", "retention_ms": "-1"}
@@ -63,11 +62,18 @@ async def transactions(client: Client) -> None:
     dice = client.random
     await client.ensure("payments", 2, **SMALL)
     name = dice.choice(("teller", "clerk"))
+    await on_first_use(client, "__transaction_state")
     producer = await client.init(name)
     for _ in range(dice.randint(1, 3)):
         if producer is None:
             return
         producer = await transaction(client, name, producer, "payments")
+
+
+async def on_first_use(client: Client, name: str) -> None:
+    """Some client looks at a topic of the broker's before the broker needs it, and so makes it."""
+    if client.random.random() < 0.3:
+        await client.world.ask(3, 12, topics=[{"name": name}], allow_auto_topic_creation=True)
 
 
 async def transaction(
@@ -93,7 +99,7 @@ async def transaction(
     if kind < 0.15:
         return None  # left to its time-out
     if kind < 0.4:
-        await client.world.wait(dice.choice((1.9, 2.0, 2.01, 2.4)))
+        await client.world.wait_for_tick(dice.choice((1000, 1900, 1999, 2000)))
     return await client.end(begun, producer, commit=dice.random() < 0.7)
 
 
@@ -207,8 +213,11 @@ async def groups(client: Client) -> None:
 async def shares(client: Client) -> None:
     if not await client.read_from_start("workers") or not await client.ensure("jobs", 1, **SMALL):
         return
+    await on_first_use(client, "__share_group_state")
     for _ in range(2):
         await client.produce("jobs", 0, pairs(client, 3))
+    if client.random.random() < 0.1:
+        await client.delete_share_state()
     await client.share("workers", "jobs", f"member-{client.timestamp()}")
     await client.world.wait(client.random.choice((0.1, 61)))
 

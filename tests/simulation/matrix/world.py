@@ -37,14 +37,18 @@ from tests.compat.wire import build
 
 T = TypeVar("T")
 ROOT = Path("/simulated")
+REQUESTS, AUDIT = "__headwater_excisions", "__headwater_audit"
+TICK_MS = 500
+"""How often the broker looks for transactions that are overdue."""
 SETTINGS: dict[str, object] = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "share.coordinator.snapshot.update.records.per.snapshot": 3,
     "log.cleaner.backoff.ms": 1000,
+    "log.retention.ms": 100_000,
     "log.retention.check.interval.ms": 1000,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": TICK_MS,
 }
 
 
@@ -94,8 +98,11 @@ class World:
         self.durability = durability
         self.reports: list[str] = []
         """What the broker told its operator since it was started."""
+        self.told: list[str] = []
+        """… and in its lives before."""
         self.connection = _Connection()
         self.numbers = Random(seed)
+        self.started_ms = 0
         self.loop: VirtualLoop | None = None
         self.broker: Broker | None = None
 
@@ -108,6 +115,7 @@ class World:
 
     def start(self) -> None:
         """Raises HeadwaterError if the broker says that it cannot, PowerCut, or Violation."""
+        self.told += self.reports
         self.reports.clear()
         self.loop = VirtualLoop(self.clock, self.random.getrandbits(32))
         self.disk.at_power_cut(self.loop.stop)
@@ -127,7 +135,7 @@ class World:
         broker.doors = Doors([], broker.settings)
         broker.host, broker.port = "127.0.0.1", 9092
         await broker.start()
-        self.broker = broker
+        self.broker, self.started_ms = broker, self.clock.now_ms()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         assert self.loop is not None
@@ -158,8 +166,17 @@ class World:
             self.loop = None
             asyncio.set_event_loop(None)
 
+    def has_told(self, what: str) -> bool:
+        return any(what in report for report in (*self.told, *self.reports))
+
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def wait_for_tick(self, at_least_ms: int) -> None:
+        """Until the very moment in which the broker looks for overdue transactions."""
+        begun = self.clock.now_ms() - self.started_ms
+        tick = -(-(begun + at_least_ms) // TICK_MS) * TICK_MS
+        await asyncio.sleep((tick - begun) / 1000)
 
     # ---- requests ----------------------------------------------------------------------------------
 
