@@ -1,7 +1,7 @@
 """How the broker is, in memory: its tasks, its event loop, its disk, and what was wrong at start.
 
 The supervisor, the watchdog, the disk's watch and recovery write to it; `health_topic` makes it known to
-others. Everything here is on the event loop, except `turned`, which the watchdog's thread calls.
+others. Everything here is on the event loop, except `turned` and `lasted`, which the watchdog's thread calls.
 
 `subjects()` is what is told, one JSON object per subject:
 
@@ -103,6 +103,11 @@ class Health:
             task.failures_in_a_row = 0
 
     # ---- the others ----------------------------------------------------------------------------
+
+    def lasted(self, milliseconds: int) -> None:
+        """A turn of the loop that was long, and not too long (any thread)."""
+        with self._lock:
+            self.loop.longest_turn_ms = max(milliseconds, self.loop.longest_turn_ms)
 
     def turned(self, milliseconds: int, stack: str) -> None:
         """A turn of the loop took longer than it may (any thread)."""

@@ -117,6 +117,7 @@ And in general:
 _BROKER_TABLES = (
     ("Who the broker is", node.IDENTITY),
     ("Network and requests", node.NETWORK),
+    ("Watching itself", node.WATCHING),
     ("Topics", node.TOPICS),
     ("Storage", node.STORAGE),
     ("Segments", logs.SEGMENTS),
