@@ -3,7 +3,8 @@
 A supervised task writes what has changed, at most once a second, and one record at each start. So
 `headwater status`, the console and the edges' /metrics read it like any client, from anywhere. Key: the
 subject (`task/cleaner`, `loop`, `disk`), value: JSON, null when there is nothing to tell any more.
-It must never harm the broker: where the disk is full or refuses, it is left out.
+It must never harm the broker: where the disk refuses, it is left out. (A disk on which new records are
+refused still has room for this: that is when it matters.)
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ logger = logging.getLogger("headwater.broker")
 NAME = "__headwater_health"
 CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "3600000"}
 EVERY_S = 1.0
+SILENT_S = 10.0
+"""After a write that was refused."""
 DISK_EVERY_MS = 30_000
 """Free bytes change all the time; whether records are refused is told at once."""
 BATCH_BYTES_MAX = 512 * 1024
@@ -43,6 +46,7 @@ class HealthTopic:
         self._told: Subjects = {}
         self._disk_ms = 0
         self._read = False
+        self._silent_until = 0.0
 
     def start(self) -> None:
         self._task = self._broker.supervisor.run("health", self._run)
@@ -57,13 +61,19 @@ class HealthTopic:
 
     async def tell(self) -> None:
         """Write down what is not there yet."""
-        disk = self._broker.health.disk
-        if disk is not None and disk.refusing and NAME not in self._broker.catalogue.topics:
+        if asyncio.get_running_loop().time() < self._silent_until:
             return
         try:
             await self._tell()
         except (StorageFailed, TopicError, OSError) as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception | None) -> None:
+        """The disk has no room, or worse: leave it alone for a while, then tell everything anew."""
+        if error is not None:
             logger.debug("health is not written: %s", error)
+            self._told.clear()
+            self._silent_until = asyncio.get_running_loop().time() + SILENT_S
 
     async def _tell(self) -> None:
         if NAME not in self._broker.catalogue.topics:
@@ -105,10 +115,15 @@ class HealthTopic:
             batch.append(records.Record(len(batch), now_ms, key.encode(), text))
             size += len(key) + len(text or b"")
             if size > BATCH_BYTES_MAX:
-                _write(partition, batch, now_ms)
+                self._write(partition, batch, now_ms)
                 batch, size = [], 0
         if batch:
-            _write(partition, batch, now_ms)
+            self._write(partition, batch, now_ms)
+
+    def _write(self, partition: Partition, batch: list[records.Record], now_ms: int) -> None:
+        data = records.build(batch)
+        offset = partition.append(data, batches.read_header(data), now_ms)
+        partition.when_durable(offset + len(batch), self._refused)
 
     def _found(self) -> Subjects:
         """What an earlier start has told, so that what is past is taken back."""
@@ -117,11 +132,6 @@ class HealthTopic:
             return {} if partition is None else _read_all(partition.log)
         except RecordError:
             return {}  # damaged; what is told from now on is right
-
-
-def _write(partition: Partition, batch: list[records.Record], now_ms: int) -> None:
-    data = records.build(batch)
-    partition.append(data, batches.read_header(data), now_ms)
 
 
 def _read_all(log: PartitionLog) -> Subjects:
