@@ -72,7 +72,8 @@ class Watchdog:
     def _ask(
         self, loop: asyncio.AbstractEventLoop, watched: int, limit_s: float
     ) -> tuple[float, str]:
-        """How long the loop took to answer, and the last stack that was seen meanwhile."""
+        """How long the loop took to answer, and the deepest stack seen meanwhile: the others
+        were between two callbacks, and tell nothing."""
         step_s, stack = limit_s / ASKS_PER_LIMIT, ""
         self._answered.clear()
         loop.call_soon_threadsafe(self._answered.set)
@@ -83,7 +84,7 @@ class Watchdog:
             passed, cpu = time.monotonic() - before, time.process_time() - before_cpu
             turn_s += counted(passed, cpu, step_s)
             if not answered:
-                stack = stack_of(watched)
+                stack = max(stack, stack_of(watched), key=lambda seen: seen.count("\n"))
         return turn_s, stack
 
     def _judge(self, turn_s: float, limit_s: float, stack: str) -> None:

@@ -27,6 +27,7 @@ DIFFERENCES = {
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
     "errors.deadletterqueue.topic.name.prefix": "headwater's own so far: KIP-1191 is not in Kafka 4.3",
+    "event.loop.turn.warn.ms": "headwater's own",
     "group.coordinator.rebalance.protocols": "without streams groups",
     "headwater.insecure": "headwater's own",
     "listener.security.protocol.map": "read-only",
