@@ -44,9 +44,7 @@ class ShareCoordinator:
         self.groups: dict[str, ShareGroup] = {}
         self.keepers: dict[Key, Keeper] = {}
         self.sessions = Sessions()
-        self.states = StateTopic(
-            broker.topics, broker.catalogue, broker.settings, broker.clock.now_ms
-        )
+        self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
         """Fetches that wait; called when the broker stops."""

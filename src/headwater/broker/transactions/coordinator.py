@@ -272,7 +272,7 @@ class TransactionCoordinator:
         try:
             epoch = self._store.partition_of(known.id).log.epoch
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
-            errors = await self.markers.write(marker, known.partitions)
+            errors = await self.markers.write(marker, sorted(known.partitions))
             if ErrorCode.kafka_storage_error in errors.values():
                 return False
             self._state.change(known.id, known, moves.complete(known, self._clock.now_ms()))
