@@ -18,6 +18,7 @@ from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.folder import Folder
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import FillHole, MoveAside, Remedy, SetCheckpoint
+from headwater.broker.inspection.scan import Whole, scan
 from headwater.broker.inspection.segments import (
     Options,
     SegmentFile,
@@ -102,7 +103,9 @@ class PartitionCheck:
         snapshots = [*self._snapshots(names)]
         yield from (each for each in snapshots if isinstance(each, Finding))
         offsets = [each for each in snapshots if isinstance(each, int)]
-        files = [*_segments(directory, names)]
+        refused = [base for base in _swapped(names) if _must_go_back(directory, names, base)]
+        yield from (self._refused(base, names) for base in refused)
+        files = [*_segments(directory, names, refused)]
         yield from self._start_nonsense(files)
         while len(files) > 1 and files[1].base_offset <= facts.start_offset:
             files.pop(0)  # removed by retention, or about to be
@@ -163,6 +166,21 @@ class PartitionCheck:
             CLEANED: "a compaction was interrupted before it counted; the next start forgets it",
         }.get(name[name.rfind(".") :], "it was on its way out; the next start removes it")
         return self._finding(name, "leftover", Severity.NOTE, "left over from a crash", means)
+
+    def _refused(self, base: int, names: list[str]) -> Finding:
+        digits = f"{base:020d}"
+        found = [name for name in names if name.startswith(digits) and name.endswith(SWAP)]
+        return self._finding(
+            f"{digits}.log{SWAP}",
+            "compaction-damaged",
+            Severity.DAMAGE,
+            "what an interrupted compaction has written is damaged; what it was to replace is whole",
+            "the next start would put the damaged one in its place",
+            remedy=MoveAside(
+                "put it aside; compaction comes again",
+                tuple(self._place.directory / name for name in found),
+            ),
+        )
 
     def _durable_file(self, path: Path) -> Iterator[Finding]:
         try:
@@ -352,10 +370,35 @@ class PartitionCheck:
         )
 
 
-def _segments(directory: Path, names: list[str]) -> Iterator[SegmentFile]:
+def _named(names: list[str], suffix: str) -> set[int]:
+    return {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == suffix}
+
+
+def _swapped(names: list[str]) -> list[int]:
+    return sorted(_named(names, f".log{SWAP}"))
+
+
+def _must_go_back(directory: Path, names: list[str], base: int) -> bool:
+    """Whether a segment that is to replace others is damaged, while these are all there."""
+    plain = _named(names, ".log")
+    if base not in plain:
+        return False
+    file = SegmentFile(base, directory / f"{base:020d}.log{SWAP}")
+    try:
+        with Reader(file.path) as reader:
+            if all(isinstance(seen, Whole) for seen in scan(reader, base, None, gaps=True)):
+                return False
+    except OSError:
+        return False
+    following = min((other for other in plain if other > base), default=None)
+    old = SegmentFile(base, directory / f"{base:020d}.log")
+    return following is None or _end_by_headers(old) >= following
+
+
+def _segments(directory: Path, names: list[str], refused: list[int]) -> Iterator[SegmentFile]:
     """As a start would see them: what a compaction has decided on replaces what it covers."""
-    plain = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == ".log"}
-    swaps = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == f".log{SWAP}"}
+    plain = _named(names, ".log")
+    swaps = set(_swapped(names)) - set(refused)
     ends = {}
     for base in swaps:
         file = SegmentFile(base, directory / f"{base:020d}.log{SWAP}", SWAP)

@@ -133,6 +133,8 @@ class Surgeon:
     def _tidied(self, directory: Path) -> None:
         """Finish what a compaction has left half-way, as a start would: then names are final."""
         if swap.is_decided(self._files, directory):
+            for name in self._files.list(directory):  # it removes what was replaced
+                self._aside.keep(directory / name)
             swap.tidy(self._files, directory)
 
     def _edit_segment(self, group: list[EditSegment]) -> None:
