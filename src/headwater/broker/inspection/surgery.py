@@ -31,7 +31,7 @@ from headwater.broker.inspection.remedy import (
     WriteEpochs,
     WriteTopicId,
 )
-from headwater.broker.inspection.rewriting import append_records, empty_batch
+from headwater.broker.inspection.writer import append_records, empty_batch
 from headwater.log import aborted, checkpoints, swap
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files, FileSystem
