@@ -13,7 +13,7 @@ from headwater.record.records import Record
 
 from .world import Violation, World
 
-LOOK_OFFSETS = 1000
+LOOK_OFFSETS = 60
 """So many offsets are tried one by one to get past damage."""
 
 
