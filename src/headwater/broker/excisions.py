@@ -134,6 +134,7 @@ class Excisions:
                 target,
                 log.config.index_interval_bytes,
                 dry_run,
+                tuple(entry for segment in segments for entry in segment.aborted),
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)

@@ -12,7 +12,9 @@ client. So the broker starts `command()`, hands the plan as JSON to its standard
 result from its standard output; if the exit status is not 0, the last line of its standard error says
 why. What the log has gone through in the meantime (retention), `apply` finds out and drops the result.
 
-Nothing at or above the last stable offset and nothing in the active segment may be touched. The
+Nothing at or above the last stable offset and nothing in the active segment may be touched. So the
+fate of every transaction among the sources is known, and the plan says which were aborted: their
+markers may lie behind the sources, in the active segment, whose list is not on disk yet. The
 records that stay must keep their offsets, and every segment made must end where the ones that it
 replaces ended. A crash at any point must leave the old or the new segments, whole: see `swap`.
 """
@@ -28,8 +30,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.log import aborted, swap
 from headwater.log import segment as segments
+from headwater.log import swap
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
 from headwater.log.compaction_plan import Made, Plan, Result, plan
@@ -183,9 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # A process that outlived its broker may still be writing here.
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        files = Files()
-        known = aborted.reader(files, given.directory)
-        result = compact(files, given.directory, work, aborted=known, between=between)
+        result = compact(Files(), given.directory, work, between=between)
     except BlockingIOError:
         print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
         return 1

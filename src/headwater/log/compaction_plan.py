@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.latest import KEY_BYTES_MAX
@@ -45,6 +46,9 @@ class Plan:
     index_interval_bytes: int
     producers: Mapping[int, LastOfProducer]
     """Active producers whose last batch may be among the sources."""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """Every aborted transaction with records among the sources, wherever its marker lies: the files
+    beside the sources do not tell of one whose marker is in the active segment."""
     key_bytes_max: int = KEY_BYTES_MAX
     bytes_per_second: float | None = None
     """How fast the process may read; None: as fast as it can."""
@@ -72,6 +76,7 @@ class Plan:
                 "delete_retention_ms": self.delete_retention_ms,
                 "index_interval_bytes": self.index_interval_bytes,
                 "producers": [(number, *last) for number, last in self.producers.items()],
+                "aborted": self.aborted,
                 "key_bytes_max": self.key_bytes_max,
                 "bytes_per_second": self.bytes_per_second,
             }
@@ -86,6 +91,7 @@ class Plan:
         fields["producers"] = {
             number: LastOfProducer(offset, epoch) for number, offset, epoch in fields["producers"]
         }
+        fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)
 
 
@@ -154,6 +160,7 @@ def plan(
         delete_retention_ms=config.delete_retention_ms,
         index_interval_bytes=config.index_interval_bytes,
         producers=_last_of_producers(log, segments[-1].next_offset),
+        aborted=tuple(log.aborted_between(segments[0].base_offset, segments[-1].next_offset)),
         key_bytes_max=key_bytes_max,
         bytes_per_second=bytes_per_second,
         segments=tuple(segments),
