@@ -91,7 +91,7 @@ class Cleaner:
                 await loop.run_in_executor(self._broker.executor, exchange.run)
             except OSError as error:
                 logger.error("%s-%d: compaction: %s", partition.topic, partition.number, error)
-                await partition.reopen()
+                await partition.reopen(error)
                 return
             old = compaction.finish(exchange)
             await partition.when_unread()

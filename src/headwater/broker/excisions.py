@@ -122,26 +122,33 @@ class Excisions:
         return removed
 
     async def _excise_partition(self, partition: Partition, target: Target, dry_run: bool) -> int:
-        async with partition.rewriting, partition.maintenance:
-            log = partition.log
-            if log.active.size:
+        async with partition.rewriting:
+            if partition.log.active.size:
                 partition.roll(self._broker.clock.now_ms())
             await partition.settle()
-            log = partition.log
-            segments = [segment for segment in log.segments[:-1] if segment.size]
-            work = Work(
-                tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments),
-                target,
-                log.config.index_interval_bytes,
-                dry_run,
-                tuple(entry for segment in segments for entry in segment.aborted),
-            )
-            outcome = await run_child(excision.command(log.directory), work.to_json())
-            result = Result.from_json(outcome)
-            if result.made:
-                plan = _plan(work, segments)
-                await self._put_in_place(partition, plan, result)
-            return result.records_read - result.records_kept
+            end_offset = partition.log.durable_offset
+            async with partition.maintenance:
+                return await self._rewrite(partition, end_offset, target, dry_run)
+
+    async def _rewrite(
+        self, partition: Partition, end_offset: int, target: Target, dry_run: bool
+    ) -> int:
+        """Take the records out of every segment that was sealed when the log ended there."""
+        log = partition.log
+        segments = [s for s in log.segments[:-1] if s.size and s.next_offset <= end_offset]
+        work = Work(
+            tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments),
+            target,
+            log.config.index_interval_bytes,
+            dry_run,
+            tuple(entry for segment in segments for entry in segment.aborted),
+        )
+        outcome = await run_child(excision.command(log.directory), work.to_json())
+        result = Result.from_json(outcome)
+        if result.made:
+            plan = _plan(work, segments)
+            await self._put_in_place(partition, plan, result)
+        return result.records_read - result.records_kept
 
     async def _put_in_place(self, partition: Partition, plan: Plan, result: Result) -> None:
         loop = asyncio.get_running_loop()
@@ -153,8 +160,8 @@ class Excisions:
             raise OSError(f"{log.directory} has changed meanwhile")
         try:
             await loop.run_in_executor(executor, exchange.run)
-        except OSError:
-            await partition.reopen()
+        except OSError as error:
+            await partition.reopen(error)
             raise
         old = compaction.finish(exchange)
         log.cleaned_offset = cleaned_offset

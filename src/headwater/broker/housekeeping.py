@@ -121,8 +121,7 @@ class Housekeeping:
         for partition in self._broker.topics.partitions.values():
             partition.log.producers.expire(before_ms)
             if not partition.cold_reads and not partition.maintenance.locked():
-                for segment in partition.log.segments[:-1]:
-                    segment.release()
+                partition.log.release()
 
 
 def _checkpoint_seconds(settings: Settings) -> float:

@@ -35,6 +35,7 @@ from headwater.log import swap
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
 from headwater.log.compaction_plan import Made, Plan, Result, plan
+from headwater.log.confirmation import sync_file
 from headwater.log.files import Files
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.partition import PartitionLog
@@ -69,13 +70,13 @@ class Exchange:
     """For each new segment those that it replaces."""
 
     def run(self) -> None:
-        """Disk only, in any thread. After an OSError the log must be opened anew: only the disk
-        knows what was decided."""
+        """Disk only, in any thread. After an OSError or SyncFailed the log must be opened anew: only
+        the disk knows what was decided; after SyncFailed nothing more may be appended to it."""
         files, directory = self.log.files, self.log.directory
         if self.log.config.durability != "disk":
             # What is dropped was on disk; what it was dropped for must be there, too.
             for segment in self.log.segments[:-1]:
-                segment.file.sync()
+                sync_file(segment.file)
         swap.decide(files, directory, [made.base_offset for made in self.result.made])
         swap.finish(
             files, directory, {made.base_offset: made.next_offset for made in self.result.made}

@@ -165,17 +165,17 @@ class LogStore:
     def reopen_log(self, topic: str, partition: int) -> PartitionLog:
         """Go back to what is durable, as the disk has it: what was refused must not come back.
 
-        Raises OSError, and leaves the log as it was, without open files.
+        Raises OSError, and leaves the log as it was: it can be read, and must not be written to. What
+        is behind the last sync (durability=os) is checked, written again and synced.
         """
         old = self.logs[topic, partition]
         self.checkpoint_starts()  # opening removes what lies before the start
-        old.abandon()
         log, _ = open_partition(
             self.files,
             old.directory,
             old.config,
             self.now_ms(),
-            recovery_point=old.durable_offset,
+            recovery_point=old.synced_offset,
             start_offset=old.start_offset,
             cut_at=old.durable_offset,
         )
@@ -223,10 +223,7 @@ class LogStore:
             )
 
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
-        return {
-            key: log.durable_offset if log.config.durability == "disk" else self._synced(key)
-            for key, log in _all(self.logs)
-        }
+        return {key: log.synced_offset for key, log in _all(self.logs)}
 
     def checkpoint_starts(self) -> None:
         """DeleteRecords and retention are promises too: they must survive a crash."""
@@ -236,16 +233,17 @@ class LogStore:
                 {key: log.start_offset for key, log in _all(self.logs) if log.start_offset},
             )
 
-    def _synced(self, key: TopicPartition) -> int:
-        return self._recovery_points.get(key, 0)
-
     def sync_lazy(self) -> None:
-        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
-        for key, log in list(self.logs.items()):
-            if log.config.durability != "disk":
-                reached = log.durable_offset
-                log.sync()
-                self._recovery_points[key] = reached
+        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short.
+
+        Where the disk does not confirm it, the log is fenced; the others are synced all the same.
+        """
+        for _, log in _all(self.logs):
+            if log.config.durability != "disk" and not log.fenced:
+                try:
+                    log.sync()
+                except OSError as error:
+                    logger.error("%s: not synced: %s", log.directory, error)
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self._written.get(name) != offsets:
@@ -264,7 +262,7 @@ class LogStore:
         with self._writing:
             self._checkpoint(
                 checkpoints.RECOVERY_POINTS,
-                {key: log.durable_offset for key, log in self.logs.items()},
+                self._recovery_points_now(),
             )
             self.checkpoint_starts()
         if whole:

@@ -11,6 +11,7 @@ For tests of anything that writes through the file-system seam:
     disk.stop_after(12)                      # PowerCut in the twelfth step from now
     disk.before_each_step(look)              # what if it went off here? `look` may take a copy()
     disk.fail("write", errno.ENOSPC)         # the next write; also after=, times=, name="*.log"
+    disk.free_bytes = 0                      # what `space` says
     disk.flip_bit(path)                      # the medium rots
     disk.counts["sync"], disk.bytes_read     # what it cost
 
@@ -34,6 +35,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from headwater.log.files import Space
 from headwater.testing.faults import Failure, Faults, Operation, PowerCut, error_of
 from headwater.testing.faulty_file import FaultyFile
 from headwater.testing.volatile import Change, Data, Directory, Node
@@ -50,6 +52,8 @@ class FaultyDisk:
         self.sector_bytes = sector_bytes
         self.bytes_read = 0
         self.bytes_written = 0
+        self.free_bytes = 1 << 40
+        """What `space` says; nothing fails because of it."""
         self.cold = False
         """While true no read can be answered from the cache (`read_cached` gives None)."""
         self._root = Directory()
@@ -78,6 +82,7 @@ class FaultyDisk:
     def _next(self, root: Callable[[Random], Directory], seed: int | None) -> FaultyDisk:
         with self._lock:
             found = FaultyDisk(sector_bytes=self.sector_bytes)
+            found.free_bytes = self.free_bytes
             found.random = Random(self.random.random() if seed is None else seed)
             found._root = root(found.random)
             return found
@@ -237,6 +242,9 @@ class FaultyDisk:
             self.open(path, create=True)
             self._locked.add(path)
             return lambda: self._locked.discard(path)
+
+    def space(self, path: Path) -> Space:
+        return Space(self.free_bytes, max(1 << 40, self.free_bytes))
 
     # ---- one step ------------------------------------------------------------------------------
 

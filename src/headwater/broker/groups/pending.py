@@ -8,6 +8,7 @@ They are laid over the view when they are staged, because a marker may follow at
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -88,8 +89,8 @@ class Pending:
             written[0].when_durable(
                 written[1], lambda error: self._settled(producer[0], group.id, values, error)
             )
-            for partition, next_offset in (written, added) if added else (written,):
-                await partition.durable(next_offset)
+            both = (written, added) if added else (written,)
+            await asyncio.gather(*(partition.durable(end) for partition, end in both))
         except StorageFailed as error:
             log.error("offsets of a transaction could not be written: %s", error)
             return ErrorCode.not_coordinator

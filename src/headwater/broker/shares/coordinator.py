@@ -256,8 +256,7 @@ class ShareCoordinator:
     async def forget(self, keys: Sequence[Key]) -> None:
         """Remove the state of these share-partitions, durably."""
         written = [self.states.append(key, SNAPSHOT, None) for key in keys]
-        for partition, end in written:
-            await partition.durable(end)
+        await asyncio.gather(*(partition.durable(end) for partition, end in written))
         for key in keys:
             self.states.known.pop(key, None)
             self.keepers.pop(key, None)
