@@ -16,6 +16,7 @@ from headwater.broker.child import ChildFailed, run_child
 from headwater.broker.partition import Partition
 from headwater.log import compaction
 from headwater.log.compaction import Plan, Result
+from headwater.record.errors import RecordError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -54,7 +55,12 @@ class Cleaner:
         rate = settings.get("log.cleaner.io.max.bytes.per.second")
         dirty: list[tuple[int, Partition, Plan]] = []
         for partition in self._broker.all_partitions():
-            if partition.failed is None and partition.compaction_failed < now_ms:
+            if (
+                partition.log.config.compact
+                and partition.failed is None
+                and partition.compaction_failed < now_ms
+                and await self._is_prepared(partition)
+            ):
                 plan = compaction.plan(
                     partition.log,
                     now_ms,
@@ -68,6 +74,15 @@ class Cleaner:
             return False
         _, partition, plan = max(dirty, key=lambda item: item[0])
         await self.clean(partition, plan)
+        return True
+
+    async def _is_prepared(self, partition: Partition) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._broker.executor, compaction.prepare, partition.log)
+        except (OSError, RecordError) as error:
+            partition.report_damage(error)
+            return False
         return True
 
     async def clean(self, partition: Partition, plan: Plan) -> None:

@@ -85,7 +85,10 @@ class Housekeeping:
             log = partition.log
             if log.config.compact and log.is_overdue(now_ms):
                 partition.roll(now_ms)  # so that an idle log gets clean, too
-            count = retention.expired(log, now_ms)
+            loop = asyncio.get_running_loop()
+            count = await loop.run_in_executor(
+                self._broker.executor, retention.expired, log, now_ms
+            )
             if not count:
                 return
             if count == len(log.segments):

@@ -168,7 +168,7 @@ class Partition:
         """Send what is staged to the disk; small writes that nobody waits to be synced go at once."""
         while (commit := self.log.take()) is not None:
             self._committing = True
-            if commit.unsynced or commit.size() > INLINE_BYTES_MAX:
+            if not commit.is_quick or commit.size() > INLINE_BYTES_MAX:
                 self._disk.submit(commit.run, partial(self._committed, commit))
                 return
             try:

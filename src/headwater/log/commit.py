@@ -98,6 +98,14 @@ class Commit:
         except OSError as error:
             logger.error("%s: stale indexes could not be removed: %s", self.directory, error)
 
+    @property
+    def is_quick(self) -> bool:
+        """Only a copy into the page cache, without a sync of anything."""
+        if self.unsynced or self.sealed or self.snapshots:
+            return False
+        last = self.writes[-1][0] if self.writes else None
+        return last is None or last.size - last.saved_at < SAVE_INDEX_BYTES
+
     def size(self) -> int:
         return sum(len(b) for _, _, buffers in self.writes for b in buffers)
 

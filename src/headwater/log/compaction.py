@@ -27,14 +27,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.log import segment as segments
 from headwater.log import swap
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
-from headwater.log.compaction_plan import Made, Plan, Result, plan
+from headwater.log.compaction_plan import Made, Plan, Result, plan, prepare
 from headwater.log.confirmation import sync_file
 from headwater.log.files import Files
 from headwater.log.index import OffsetIndex, TimeIndex
@@ -54,6 +54,7 @@ __all__ = [
     "finish",
     "main",
     "plan",
+    "prepare",
 ]
 
 _NICE = 10
@@ -68,6 +69,7 @@ class Exchange:
     result: Result
     old: list[list[Segment]]
     """For each new segment those that it replaces."""
+    new: list[Segment] = field(default_factory=list)
 
     def run(self) -> None:
         """Disk only, in any thread. After an OSError or SyncFailed the log must be opened anew: only
@@ -81,6 +83,8 @@ class Exchange:
         swap.finish(
             files, directory, {made.base_offset: made.next_offset for made in self.result.made}
         )
+        for group, made in zip(self.old, self.result.made, strict=True):
+            self.new.append(_opened(self.log, made, group[-1].created_ms))
 
 
 def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
@@ -103,8 +107,8 @@ def finish(exchange: Exchange) -> list[Segment]:
     Their files are gone, but whoever still reads them can go on: close them when nobody does.
     """
     log, result = exchange.log, exchange.result
-    for group, made in zip(exchange.old, result.made, strict=True):
-        log.replace(group, [_opened(log, made, group[-1].created_ms)])
+    for group, new in zip(exchange.old, exchange.new, strict=True):
+        log.replace(group, [new])
     log.cleaned_offset = result.cleaned_offset
     return [segment for group in exchange.old for segment in group]
 

@@ -1,7 +1,7 @@
 """Deciding what to compact, and the two messages between the broker and the process that does it.
 
 `plan` looks at a log and says which of its segments are worth compacting, as Kafka decides it; pure,
-except that it may have to read a timestamp. `Plan` and `Result` travel as JSON.
+once `prepare` has read the timestamps that it needs. `Plan` and `Result` travel as JSON.
 """
 
 from __future__ import annotations
@@ -133,6 +133,16 @@ class Result:
         return cls(**fields)
 
 
+def prepare(log: PartitionLog) -> None:
+    """Read what `plan` will ask for, so that it need not wait: disk work, in any thread."""
+    if log.config.compact:
+        for segment in log.segments[:-1]:
+            if log.config.min_compaction_lag_ms > 0:
+                segment.largest_timestamp()
+            if log.config.max_compaction_lag_ms < NEVER_MS:
+                _first_timestamp(segment)
+
+
 def plan(
     log: PartitionLog,
     now_ms: int,
@@ -200,12 +210,13 @@ def _is_overdue(dirty: list[Segment], config: LogConfig, now_ms: int) -> bool:
 
 
 def _first_timestamp(segment: Segment) -> int:
-    if segment.first_timestamp is not None:
-        return segment.first_timestamp
-    try:
-        return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
-    except RecordError:
-        return -1  # empty or damaged; who reads it will say so
+    if segment.first_timestamp is None:
+        try:
+            header = batches.read_header(segment.file.read(0, batches.HEADER_BYTES))
+        except RecordError:
+            return -1  # empty or damaged; who reads it will say so
+        segment.first_timestamp = header.max_timestamp
+    return segment.first_timestamp
 
 
 def _grouped(segments: list[Segment], config: LogConfig) -> tuple[tuple[Source, ...], ...]:

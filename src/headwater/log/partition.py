@@ -280,15 +280,17 @@ class PartitionLog:
         for segment in segments[max(number, 0) :]:
             if segment.base_offset >= limit:
                 break
-            end = self._readable_end(segment, limit)
+            end = self._readable_end(segment, limit, cached_only)
+            if end is None:
+                return None
             wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
             data, is_here = reading.read_segment(segment, wanted)
             if is_here:
                 return data
         return b""
 
-    def _readable_end(self, segment: Segment, limit: int) -> int:
-        """The file position at which a reader must stop."""
+    def _readable_end(self, segment: Segment, limit: int, cached_only: bool = False) -> int | None:
+        """The file position at which a reader must stop; None: the disk would have to be asked."""
         last, position = self._durable_end
         if segment is last:
             end = position
@@ -297,6 +299,8 @@ class PartitionLog:
         else:
             end = segment.size
         if limit < self.durable_offset and segment.next_offset > limit:
+            if cached_only and not _is_near(segment, limit):
+                return None
             found = segment.position_of(limit, end)
             return found[0] if found else end
         return end
@@ -436,3 +440,10 @@ class PartitionLog:
         if self._durable_file is not None:
             self._durable_file.close()
             self._durable_file = None
+
+
+def _is_near(segment: Segment, offset: int) -> bool:
+    """Whether the place of an offset can be looked for without waiting for the disk."""
+    return segment.is_loaded and (
+        segment.file.read_cached(segment.index.floor(offset)[1], 1) is not None
+    )

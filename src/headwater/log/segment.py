@@ -149,8 +149,9 @@ class Segment:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether its indexes are in memory: to load them, or to make them anew, takes its time."""
-        return self._index is not None and self._times is not None
+        """Whether it is open and its indexes are in memory: to load them, or to make them anew, takes
+        more time than an event loop has."""
+        return not (self._index is None or self._times is None or self._file is None)
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         with _LOADING:
