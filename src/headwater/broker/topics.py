@@ -7,6 +7,7 @@ topic is done one after the other, so that two clients that create it at once ge
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,8 @@ from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings, check_topic_overrides, topic_config
 from headwater.log.partition import StorageFailed
 from headwater.log.store import LogStore
+
+logger = logging.getLogger("headwater.broker")
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 PARTITIONS_MAX = 10_000
@@ -171,7 +174,10 @@ class Topics:
                 partition.refuse(StorageFailed("the topic was deleted"))
                 await partition.settle()
                 await partition.when_unread()
-                await self._run(self._store.remove_log, name, number)
+                try:
+                    await self._run(self._store.remove_log, name, number)
+                except OSError as error:  # it is deleted all the same; a start removes the rest
+                    logger.error("%s-%d could not be removed: %s", name, number, error)
 
     def reconfigure(self, topic: Topic) -> None:
         """Let a topic's logs follow its changed configs (or changed defaults)."""
