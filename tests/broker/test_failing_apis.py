@@ -107,7 +107,7 @@ def test_every_request_is_answered_whatever_the_disk_does(
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:
         names = _prepare(wire)
-        broker.call(broker.broker.housekeeping._release)
+        broker.run(broker.broker.housekeeping._release())
         disk.cold = "*"
         with disk.failing(operation, code=code):
             assert _unanswered(broker.bootstrap, names) == []
@@ -167,7 +167,7 @@ def test_a_reader_is_told_that_the_disk_failed_and_reads_on_when_it_works(
     disk = HandDisk()
     with serving(data, files=disk) as broker, broker.wire() as wire:
         _prepare(wire)
-        broker.call(broker.broker.housekeeping._release)
+        broker.run(broker.broker.housekeeping._release())
         disk.cold = "t-0/*"
         with disk.failing(operation, code=code, name="t-0/*"):
             assert fetch(wire, "t", 0).error_code is ErrorCode.kafka_storage_error

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from headwater import __version__
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -25,6 +26,8 @@ from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
+from headwater.broker.health import Health
+from headwater.broker.health_topic import HealthTopic
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
@@ -37,6 +40,7 @@ from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
@@ -87,6 +91,8 @@ class Broker:
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files()
+        self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
+        self.supervisor = Supervisor(self.health, self.clock)
         self._requests_bytes = 0
         self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
 
@@ -136,7 +142,11 @@ class Broker:
                 self.topics, self.catalogue, self.settings, self.clock.now_ms
             )
             self.groups = GroupCoordinator(
-                self.settings, self.clock, self.offsets_topic, self.catalogue
+                self.settings,
+                self.clock,
+                self.offsets_topic,
+                self.catalogue,
+                self.supervisor.failed,
             )
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
@@ -147,6 +157,7 @@ class Broker:
                 StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
                 Markers(self.partition, self.groups.pending, self.clock.now_ms),
                 self.topics.partitions.values,
+                self.supervisor,
             )
             self.transactions.load()
             self.shares = ShareCoordinator(self)
@@ -166,6 +177,8 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
+        self.health_topic = HealthTopic(self)
+        self.health_topic.start()
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -208,6 +221,7 @@ class Broker:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
         self.doors.close()
+        await self.health_topic.stop()
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
@@ -226,6 +240,7 @@ class Broker:
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
+        await self.supervisor.stop()
         for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()

@@ -285,7 +285,7 @@ class Partition:
             if self._must_reopen:  # else it was closed, or its topic deleted, meanwhile
                 self._failed, self._must_reopen = None, False
 
-    async def reopen(self, error: OSError) -> None:
+    async def reopen(self, error: Exception) -> None:
         """Read the log's folder anew: a change of its files failed half-way. Held: `maintenance`."""
         await self.written()
         if self._failed is None or self._must_reopen:

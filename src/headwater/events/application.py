@@ -25,8 +25,8 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from headwater.events import client as clients
+from headwater.events import lease, topics
 from headwater.events import line as lines
-from headwater.events import topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.codec import NOTHING, Meta
@@ -96,6 +96,7 @@ class Application(Generic[State]):
         self.partitions = await asyncio.to_thread(
             topics.ensure, admin, self.aggregate, self.partitions
         )
+        self._lease_s = await asyncio.to_thread(lease.of, admin)
         self._forwarding = Forwarding(self.aggregate, self._client, self._loop)
         self._sweeping = self._loop.create_task(self._sweep())
         if self._owns == "all":
@@ -288,6 +289,7 @@ class Application(Generic[State]):
                     self._line,
                     snapshot_every=self._snapshot_every,
                     window=self._window,
+                    lease_s=self._lease_s,
                     on_fenced=self._fenced,
                 )
                 self._owners[each] = owner

@@ -18,11 +18,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from headwater.events import claim as claims
+from headwater.events import uptime
 from headwater.events.aggregate import Aggregate
 from headwater.events.claim import Claim
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
 from headwater.events.errors import EventsError
+from headwater.events.lease import LEASE_S
 from headwater.events.ledger import Draft, Held, Ledger
 from headwater.events.line import Line, Stored
 from headwater.events.snapshots import Snapshots
@@ -33,8 +35,6 @@ logger = logging.getLogger("headwater.events")
 DEPTH = 2
 BATCH_COMMANDS_MAX = 2_000
 PENDING_MAX = 100_000
-IDLE_S = 3600.0
-"""Brokers forget a producer's epoch after a day without a batch (producer.id.expiration.ms)."""
 _TOO_LARGE = (10, 18)
 _FENCED = tuple(int(code) for code in claims.FENCED)
 
@@ -60,6 +60,7 @@ class Desk:
         window: int,
         snapshots: Snapshots,
         calls: Calls,
+        lease_s: float = LEASE_S,
     ) -> None:
         self.aggregate = aggregate
         self.partition = partition
@@ -76,7 +77,8 @@ class Desk:
         self._flying: deque[Flight] = deque()
         self._take = BATCH_COMMANDS_MAX
         self._scheduled = False
-        self._written = self._loop.time()
+        self._lease_s = lease_s
+        self._since = uptime.seconds()
 
     # ---- for the owner --------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class Desk:
         self.ledger = ledger
         self.came_through = False
         self._writing.begin(claim, lines)
-        self._written = self._loop.time()
+        self._since = claim.since
         self.resume()
 
     def resume(self) -> None:
@@ -147,8 +149,9 @@ class Desk:
         self._scheduled = False
         if not self.ready.is_set():
             return
-        if self._loop.time() - self._written > IDLE_S:
-            self._calls.doubt()
+        if self._pending and uptime.seconds() - self._since > self._lease_s:
+            if not self._flying:  # else when it has landed
+                self._calls.doubt()
             return
         while self._pending and len(self._flying) < DEPTH and self._take:
             batch = [self._pending.popleft() for _ in range(min(self._take, len(self._pending)))]
@@ -203,7 +206,6 @@ class Desk:
 
     def _landed(self, flying: Flight) -> None:
         flying.done = self.came_through = True
-        self._written = self._loop.time()
         while self._flying and self._flying[0].done:
             first = self._flying.popleft()
             for answered, outcome in zip(first.waiting, first.draft.outcomes, strict=True):

@@ -47,6 +47,7 @@ class Owner:
         *,
         snapshot_every: int,
         window: int,
+        lease_s: float,
         on_fenced: Callable[[int], None],
     ) -> None:
         self.aggregate = aggregate
@@ -57,7 +58,7 @@ class Owner:
         self._loop = asyncio.get_running_loop()
         self._snapshots = Snapshots(aggregate, partition, snapshot_every)
         calls = Calls(self._reclaim, self._fenced, self._look_up)
-        self.desk = Desk(aggregate, partition, window, self._snapshots, calls)
+        self.desk = Desk(aggregate, partition, window, self._snapshots, calls, lease_s)
         self._claiming: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._ended: BaseException | None = None

@@ -18,7 +18,13 @@ from headwater.record import batch as batches
 from headwater.record import records
 from headwater.spark import connect
 from headwater.spark import connection as api
-from headwater.spark.connect import READ_COMMITTED, Cluster, TopicPartition, TryAgain
+from headwater.spark.connect import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Cluster,
+    TopicPartition,
+    TryAgain,
+)
 
 LONG = 20_000
 """From so many offsets on, the compiled decoder is worth its import."""
@@ -109,9 +115,7 @@ class _Node:
         return found
 
 
-def _fetch(
-    cluster: Cluster, place: TopicPartition, offset: int, node: _Node
-) -> tuple[bytes, list[tuple[int, int]]]:
+def _request(place: TopicPartition, offset: int, isolation: int) -> dict[str, Any]:
     asked = {
         "partition": place[1],
         "current_leader_epoch": -1,
@@ -120,16 +124,34 @@ def _fetch(
         "log_start_offset": -1,
         "partition_max_bytes": _BYTES_MAX,
     }
-    body = {
+    return {
         "replica_id": -1,
         "max_wait": 100,
         "min_bytes": 1,
         "max_bytes": _BYTES_MAX,
-        "isolation_level": READ_COMMITTED,
+        "isolation_level": isolation,
         "session_epoch": -1,
         "topics": [{"topic": place[0], "partitions": [asked]}],
         "forgotten_topics_data": [],
     }
+
+
+def uncommitted(cluster: Cluster, place: TopicPartition, offset: int) -> bytes:
+    """Whole batches from this offset on, markers and aborted ones too; none where there are no more."""
+    body, node = _request(place, offset, READ_UNCOMMITTED), _Node(cluster, place)
+
+    def attempt() -> bytes:
+        found = node.ask(body)
+        connect.check(found.error_code, f"reading {place[0]}")
+        return bytes(found.records or b"")
+
+    return cluster.retrying(attempt)
+
+
+def _fetch(
+    cluster: Cluster, place: TopicPartition, offset: int, node: _Node
+) -> tuple[bytes, list[tuple[int, int]]]:
+    body = _request(place, offset, READ_COMMITTED)
 
     def attempt() -> tuple[bytes, list[tuple[int, int]]]:
         found = node.ask(body)

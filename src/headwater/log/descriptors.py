@@ -18,8 +18,11 @@ import resource
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 SHARE = 2
 """The log may have one of so many of the process's descriptors; the rest is for connections."""
@@ -70,22 +73,24 @@ class Descriptors:
         """A descriptor for a file that will be held. Raises OSError."""
         if self.count_max is not None and self.count >= self.count_max:
             self.release(self.count - self.count_max + 1)
-        found = Descriptor(self.open(path, flags), self)
+        mode = flags | os.O_CLOEXEC
+        found = Descriptor(self.with_room(path, lambda: os.open(path, mode, 0o644)), self)
         with self._lock:
             self.count += 1
         return found
 
-    def open(self, path: Path, flags: int) -> int:
-        """The number of an open file; idle files give theirs back where none is left."""
+    def with_room(self, path: Path, step: Callable[[], T]) -> T:
+        """Do what takes a descriptor; if none is left, idle files give theirs back and it is done
+        again, from its beginning."""
         try:
-            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+            return step()
         except OSError as error:
             if error.errno not in _RUN_OUT:
                 raise
             if not self.release(max(_AT_LEAST, self.count // 4)):
                 raise _run_out(error, path) from error
         try:
-            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+            return step()
         except OSError as error:
             raise _run_out(error, path) from error
 

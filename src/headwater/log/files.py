@@ -10,7 +10,6 @@ corrupt writes. What a caller may rely on, and no more:
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -19,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from headwater.log import atomic_file
 from headwater.log.descriptors import Descriptor, Descriptors
 from headwater.record.varint import Buffer
 
@@ -200,48 +200,22 @@ class Files:
 
     def read_bytes(self, path: Path) -> bytes | None:
         try:
-            number = self.descriptors.open(path, os.O_RDONLY)
+            return self.descriptors.with_room(path, path.read_bytes)
         except FileNotFoundError:
             return None
-        with open(number, "rb", buffering=0) as file:
-            return file.read()
 
     def write_atomic(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            self._write_new(temporary, data)
-        except OSError:  # never synced a second time: the next try writes another file
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        os.replace(temporary, path)
-        self.sync_dir(path.parent)
-
-    def _write_new(self, path: Path, data: bytes) -> None:
-        number = self.descriptors.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(number, view) :]
-            os.fdatasync(number)
-        finally:
-            os.close(number)
+        self.descriptors.with_room(path, lambda: atomic_file.write(path, data))
 
     def write(self, path: Path, data: bytes) -> None:
         """Whole content, without waiting for the disk: for what can be rebuilt."""
-        number = self.descriptors.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with open(number, "wb") as file:
-            file.write(data)
+        self.descriptors.with_room(path, lambda: path.write_bytes(data))
 
     def list(self, directory: Path) -> list[str]:
         try:
-            number = self.descriptors.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            return sorted(self.descriptors.with_room(directory, lambda: os.listdir(directory)))
         except FileNotFoundError:
             return []
-        try:
-            return sorted(os.listdir(number))
-        finally:
-            os.close(number)
 
     def size(self, path: Path) -> int:
         return os.stat(path).st_size
@@ -251,11 +225,7 @@ class Files:
         self.sync_dir(directory.parent)
 
     def sync_dir(self, directory: Path) -> None:
-        number = self.descriptors.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+        self.descriptors.with_room(directory, lambda: atomic_file.sync_folder(directory))
 
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)

@@ -236,14 +236,19 @@ class LogStore:
     def sync_lazy(self) -> None:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short.
 
-        Where the disk does not confirm it, the log is fenced; the others are synced all the same.
+        Where the disk does not confirm it, the log is fenced; the others are synced all the same, and
+        then the first error is raised.
         """
+        failed: OSError | None = None
         for _, log in _all(self.logs):
             if log.config.durability != "disk" and not log.fenced:
                 try:
                     log.sync()
                 except OSError as error:
                     logger.error("%s: not synced: %s", log.directory, error)
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self._written.get(name) != offsets:

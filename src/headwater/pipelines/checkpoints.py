@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.log import atomic_file
 from headwater.pipelines.errors import StateMisfit
 
 if TYPE_CHECKING:
@@ -101,10 +102,8 @@ class Checkpoints:
             rows.coalesce(1).write.mode("overwrite").text(f"{self.of(name)}/{NOTE}")
             return
         note = Path(self.of(name)) / NOTE
-        note.parent.mkdir(parents=True, exist_ok=True)
-        fresh = note.with_suffix(".tmp")
-        fresh.write_text(text + "\n", encoding="utf-8")
-        fresh.rename(note)
+        atomic_file.make_folder(note.parent)
+        atomic_file.write(note, text + "\n")
 
     def _read_local(self, name: str) -> str | None:
         try:

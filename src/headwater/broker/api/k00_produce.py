@@ -18,8 +18,8 @@ from headwater.broker.catalogue import Topic
 from headwater.broker.partition import Partition
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.transactions.admission import Admission, NotAdmitted
-from headwater.broker.transactions.coordinator import Written
 from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.state_manager import Written
 from headwater.log.append import (
     BatchExceedsSegment,
     BatchTooLarge,

@@ -52,7 +52,7 @@ class ShareCoordinator:
         self.updates_per_snapshot: int = broker.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due)
+        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor.failed)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unfinished: dict[Key, Keeper] = {}
@@ -115,7 +115,7 @@ class ShareCoordinator:
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work that goes on even if the client that began it goes away."""
-        task = asyncio.ensure_future(work)
+        task = self.broker.supervisor.spawn("share groups", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -265,6 +265,8 @@ class ShareCoordinator:
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
+        if self.states.known and not self.states.is_there:
+            await self._write_all_again()
         by_id = self.broker.catalogue.by_id
         await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
@@ -273,3 +275,14 @@ class ShareCoordinator:
                 await partition.durable(end)
         if self.states.prune():
             await self.in_thread(self.broker.store.checkpoint_starts)
+
+    async def _write_all_again(self) -> None:
+        """Somebody has deleted the state topic: what is in memory is all there is."""
+        logger.error("the topic of share groups' state is gone; it is written anew from memory")
+        await self.states.ensure()
+        written = [keeper.snapshot() for key, keeper in self.keepers.items() if self._is_known(key)]
+        for partition, end in written:
+            await partition.durable(end)
+
+    def _is_known(self, key: Key) -> bool:
+        return key in self.states.known

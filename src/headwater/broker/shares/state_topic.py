@@ -22,7 +22,7 @@ from headwater.broker.shares import records
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, BadRecord, Key, Value
 from headwater.broker.shares.state import SharePartition
 from headwater.broker.topics import TopicError, Topics
-from headwater.log.partition import PartitionLog
+from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.record import batch as batches
 from headwater.record import records as log_records
 
@@ -80,6 +80,10 @@ class StateTopic:
             async with self.catalogue.changing:  # its record is there, its folders are being made
                 pass
 
+    @property
+    def is_there(self) -> bool:
+        return NAME in self.catalogue.topics
+
     def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
         """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""
         partition = self.partition(key)
@@ -99,8 +103,13 @@ class StateTopic:
         return partition, offset + 1
 
     def partition(self, key: Key) -> Partition:
-        count = self.catalogue.topics[NAME].partitions
-        return self.topics.partitions[NAME, java_hash(_coordinator_key(key)) % count]
+        """Raises StorageFailed if somebody has deleted the topic."""
+        topic = self.catalogue.topics.get(NAME)
+        number = java_hash(_coordinator_key(key)) % topic.partitions if topic else 0
+        partition = self.topics.partitions.get((NAME, number))
+        if partition is None:
+            raise StorageFailed(f"{NAME} is not there")
+        return partition
 
     # ---- reading -----------------------------------------------------------------------------------
 
@@ -163,7 +172,10 @@ class StateTopic:
             needed[number] = min(kept.snapshot_at, needed.get(number, kept.snapshot_at))
         moved = False
         for number in range(topic.partitions if topic else 0):
-            log = self.topics.partitions[NAME, number].log
+            partition = self.topics.partitions.get((NAME, number))
+            if partition is None:
+                continue  # its folder is being made
+            log = partition.log
             first = min(needed.get(number, log.durable_offset), log.durable_offset)
             if first > log.start_offset:
                 log.delete_before(first)

@@ -54,11 +54,13 @@ class StateTopic:
             async with self._catalogue.changing:  # its record is there, its folders are being made
                 pass
 
+    def number_of(self, name: str) -> int:
+        topic = self._catalogue.topics.get(NAME)
+        return java_hash(name) % topic.partitions if topic else 0
+
     def partition_of(self, name: str) -> Partition:
         """Where an id's records are. Raises StorageFailed if somebody has deleted the topic."""
-        topic = self._catalogue.topics.get(NAME)
-        number = java_hash(name) % topic.partitions if topic else 0
-        partition = self._topics.partitions.get((NAME, number))
+        partition = self._topics.partitions.get((NAME, self.number_of(name)))
         if partition is None:
             raise StorageFailed(f"{NAME} is not there")
         return partition
@@ -77,7 +79,13 @@ class StateTopic:
         """(key, value) of every durable record, oldest first within each partition."""
         topic = self._catalogue.topics.get(NAME)
         for number in range(topic.partitions if topic else 0):
-            yield from _read_all(self._topics.partitions[NAME, number].log)
+            yield from self.replay_one(number)
+
+    def replay_one(self, number: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same of one partition; nothing if it is not there."""
+        partition = self._topics.partitions.get((NAME, number))
+        if partition is not None:
+            yield from _read_all(partition.log)
 
 
 def _read_all(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
