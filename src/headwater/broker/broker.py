@@ -21,6 +21,7 @@ from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
+from headwater.broker.disk_space import DiskSpace
 from headwater.broker.excisions import Excisions
 from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
@@ -117,6 +118,11 @@ class Broker:
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         try:
             self.store.open(self.node_id)
+            self.disk_space = DiskSpace(
+                self._files, self.data, self.settings, self.health, self.clock.now_ms
+            )
+            self.disk_space.look()
+            self.disk.write_failed = self._write_failed
             log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
             self._catalogue_partition = Partition(
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
@@ -179,6 +185,10 @@ class Broker:
         self.excisions.start()
         self.health_topic = HealthTopic(self)
         self.health_topic.start()
+
+    def _write_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.disk_space.write_failed(error, self.executor)
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():

@@ -37,6 +37,7 @@ class Housekeeping:
         duties: list[tuple[str, Callable[[], float], Callable[[], Awaitable[None]]]] = [
             ("idle connections", lambda: TICK_SECONDS, self._close_idle),
             ("memory of requests", lambda: TICK_SECONDS, self._let_in_again),
+            ("disk space", lambda: TICK_SECONDS, self._watch_space),
             ("retention", self._retention_seconds, self.retain),
             ("checkpoints", self._checkpoint_seconds, self._checkpoint),
             ("release", lambda: RELEASE_SECONDS, self._release),
@@ -111,6 +112,9 @@ class Housekeeping:
         with supervisor.duty("checkpoints", "syncing"):
             await self._in_disk_thread(store.sync_lazy)
         await self._in_disk_thread(store.checkpoint)
+
+    async def _watch_space(self) -> None:
+        await self._broker.disk_space.watch(self._broker.executor)
 
     async def _let_in_again(self) -> None:
         self._broker.let_in_again()

@@ -108,6 +108,7 @@ class Partition:
         try:
             offset = log.stage(data, header, now_ms)
         except OSError as error:  # no new segment: nothing has changed
+            self._disk.write_failed(error)
             raise self._refusal(error) from error
         if not self._committing:
             self._commit()
@@ -219,6 +220,7 @@ class Partition:
             self.number,
             error,
         )
+        self._disk.write_failed(error)
         self.log.forget_staged()
         if isinstance(error, SyncFailed):
             self._fence(error)
