@@ -48,6 +48,7 @@ from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
 from headwater.log.config import LogConfig
+from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
 
@@ -91,7 +92,7 @@ class Broker:
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
-        self._files = files or Files()
+        self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
         self._requests_bytes = 0
