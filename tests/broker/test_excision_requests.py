@@ -105,7 +105,7 @@ def ask(broker: Serving, *values: bytes | None) -> None:
     async def append() -> None:
         own = broker.broker
         if excisions.REQUESTS not in own.catalogue.topics:
-            await own.topics.create(excisions.REQUESTS, 1, excisions.KEPT_FOR_EVER)
+            await own.topics.ensure(excisions.REQUESTS)
         partition = own.topics.partitions[excisions.REQUESTS, 0]
         for value in values:
             now_ms = own.clock.now_ms()

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from headwater import __version__
+from headwater.broker import catalogue
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -47,7 +48,6 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
-from headwater.log.config import LogConfig
 from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
@@ -117,6 +117,7 @@ class Broker:
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
         self.disk = DiskThreads(COMMIT_THREADS)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
+        self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
             self.disk_space = DiskSpace(
@@ -124,7 +125,7 @@ class Broker:
             )
             self.disk_space.look()
             self.disk.write_failed = self._write_failed
-            log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+            log = catalogue.open_log(self.store)
             self._catalogue_partition = Partition(
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
             )
@@ -140,14 +141,12 @@ class Broker:
             self.topics = Topics(
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
-            self.topics.open_all()
+            await self.topics.open_all()
             self.telemetry = Telemetry(self)
             self.sessions = FetchSessions(
                 self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
             )
-            self.offsets_topic = OffsetsTopic(
-                self.topics, self.catalogue, self.settings, self.clock.now_ms
-            )
+            self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
             self.groups = GroupCoordinator(
                 self.settings,
                 self.clock,
@@ -161,7 +160,7 @@ class Broker:
                 self.settings,
                 self.clock,
                 self.catalogue,
-                StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
+                StateTopic(self.topics, self.clock.now_ms),
                 Markers(self.partition, self.groups.pending, self.clock.now_ms),
                 self.topics.partitions.values,
                 self.supervisor,

@@ -17,6 +17,7 @@ from headwater.broker.partition import Partition
 from headwater.broker.swap import put_in_place
 from headwater.log import compaction
 from headwater.log.compaction import Plan, Result
+from headwater.record.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -94,6 +95,8 @@ class Cleaner:
             if not await put_in_place(self._broker, partition, plan, result):
                 return
         partition.compaction_failed = 0
+        for sentence in result.damaged:
+            partition.report_damage(CorruptBatch(f"left as it is by compaction: {sentence}"))
         logger.info(
             "%s-%d: compacted %d bytes to %d",
             partition.topic,

@@ -17,7 +17,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from headwater.broker import excision_request
+from headwater.broker import excision_request, internal_topics
 from headwater.broker.child import run_child
 from headwater.broker.excision_request import Refused, Request
 from headwater.broker.partition import Partition
@@ -26,23 +26,20 @@ from headwater.log import excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
 from headwater.log.excision import Target, Work
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.partition import StorageFailed
 from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.record import records
-from headwater.record.errors import RecordError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
-REQUESTS = "__headwater_excisions"
-AUDIT = "__headwater_audit"
-KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+REQUESTS = internal_topics.EXCISIONS
+AUDIT = internal_topics.AUDIT
 LOOK_SECONDS = 0.25
 RETRY_SECONDS = 5.0
-READ_BYTES = 256 * 1024
 
 
 class Excisions:
@@ -53,8 +50,9 @@ class Excisions:
         self._task: asyncio.Task[None] | None = None
         self._topic_id = ""
         self._position = 0
-        self._places: set[str] = set()
-        """Requests (`topic id:offset`) that the audit has an answer to."""
+        self._answered: set[tuple[str, str]] = set()
+        """Requests (`topic id:offset`, id) that the audit has an answer to. With durability=os a power
+        cut may take a request that was answered, and another then gets its offset."""
         self._ids: set[str] = set()
         """Ids of requests that were carried out or refused for good."""
         self._again: dict[str, records.Record] = {}
@@ -85,14 +83,14 @@ class Excisions:
             await self._read_audit()
             self._topic_id, self._position, self._again = str(topic.id), 0, {}
         await self._try_again()
-        offset = max(self._position, requests.log.start_offset)
-        while offset < requests.log.durable_offset:
-            found, offset = _batch_at(requests.log, offset)
-            for record in found:
-                if record.offset >= self._position:
-                    await self._take(f"{self._topic_id}:{record.offset}", record)
-                    self._position = record.offset + 1
-            self._position = offset
+        end = requests.log.durable_offset
+        if self._position >= end:
+            return
+        for batch in self._broker.topics.replay_from(requests, self._position):
+            for record in batch.records:
+                await self._take(f"{self._topic_id}:{record.offset}", record)
+                self._position = record.offset + 1
+        self._position = max(self._position, end)
 
     async def _try_again(self) -> None:
         loop = asyncio.get_running_loop()
@@ -105,26 +103,25 @@ class Excisions:
         audit = self._broker.partition(AUDIT, 0)
         if audit is None:
             return
-        offset = audit.log.start_offset
-        while offset < audit.log.durable_offset:
-            found, offset = _batch_at(audit.log, offset)
-            for record in found:
+        for batch in self._broker.topics.replay_from(audit, 0):
+            for record in batch.records:
                 self._know(_line(record))
             await asyncio.sleep(0)  # it may be long, and nobody is to wait for it
 
     def _know(self, line: dict[str, Any]) -> None:
-        self._places.add(str(line.get("request")))
+        self._answered.add((str(line.get("request")), str(line.get("id"))))
         if not line.get("dry_run"):
             self._ids.add(str(line.get("id")))
 
     async def _take(self, place: str, record: records.Record) -> None:
         """One request, to its audit record; whatever goes wrong is its own trouble."""
         self._again.pop(place, None)
-        if place in self._places:
+        told = excision_request.told(record.value)
+        if (place, str(told.get("id"))) in self._answered:
             return
         with self._broker.supervisor.duty("excisions", f"request at offset {record.offset}"):
             self._again[place] = record
-            line = {**excision_request.told(record.value), "request": place}
+            line = {**told, "request": place}
             line |= await self._carry_out(record)
             await self._audit(line)
             self._know(line)
@@ -191,8 +188,7 @@ class Excisions:
             return result.records_read - result.records_kept
 
     async def _audit(self, line: dict[str, Any]) -> None:
-        if AUDIT not in self._broker.catalogue.topics:
-            await self._broker.topics.create(AUDIT, 1, KEPT_FOR_EVER)
+        await self._broker.topics.ensure(AUDIT)
         now_ms = self._broker.clock.now_ms()
         value = json.dumps({**line, "done_ms": now_ms}, sort_keys=True).encode()
         key = str(line.get("id", line["request"])).encode("utf-8", "replace")
@@ -215,22 +211,6 @@ def _plan(work: Work, segments: list[Segment]) -> Plan:
         producers={},
         segments=tuple(segments),
     )
-
-
-def _batch_at(log: PartitionLog, offset: int) -> tuple[list[records.Record], int]:
-    """The records of some batches from `offset` on, and where the next ones begin."""
-    found: list[records.Record] = []
-    data = bytes(log.read(offset, READ_BYTES) or b"")
-    before = offset
-    for position, header in batches.scan(data):
-        try:
-            found += [r for r in records.decode(data, position) if r.offset >= before]
-        except RecordError as error:
-            logger.error(
-                "%s: the batch at offset %d cannot be read: %s", log.directory, offset, error
-            )
-        offset = header.next_offset
-    return found, offset if offset > before else log.durable_offset
 
 
 def _line(record: records.Record) -> dict[str, Any]:

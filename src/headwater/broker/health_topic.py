@@ -13,20 +13,18 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker import internal_topics
 from headwater.broker.partition import Partition
-from headwater.broker.topics import TopicError
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
 from headwater.record import records
-from headwater.record.errors import RecordError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
-NAME = "__headwater_health"
-CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "3600000"}
+NAME = internal_topics.HEALTH
 EVERY_S = 1.0
 DISK_EVERY_MS = 30_000
 """Free bytes change all the time; whether records are refused is told at once."""
@@ -62,12 +60,12 @@ class HealthTopic:
             return
         try:
             await self._tell()
-        except (StorageFailed, TopicError, OSError) as error:
+        except (StorageFailed, OSError) as error:
             logger.debug("health is not written: %s", error)
 
     async def _tell(self) -> None:
         if NAME not in self._broker.catalogue.topics:
-            await self._broker.topics.create(NAME, 1, CONFIGS)
+            await self._broker.topics.ensure(NAME)
             self._told.clear()
         if not self._read:
             self._told = self._found()
@@ -113,30 +111,16 @@ class HealthTopic:
     def _found(self) -> Subjects:
         """What an earlier start has told, so that what is past is taken back."""
         partition = self._broker.partition(NAME, 0)
-        try:
-            return {} if partition is None else _read_all(partition.log)
-        except RecordError:
-            return {}  # damaged; what is told from now on is right
+        found: Subjects = {}
+        for batch in self._broker.topics.replay_from(partition, 0) if partition else ():
+            for record in batch.records:
+                key = (record.key or b"").decode("utf-8", "replace")
+                found.pop(key, None)
+                if record.value is not None:
+                    found[key] = {"stale": True}  # whatever it says was of another start
+        return found
 
 
 def _write(partition: Partition, batch: list[records.Record], now_ms: int) -> None:
     data = records.build(batch)
     partition.append(data, batches.read_header(data), now_ms)
-
-
-def _read_all(log: PartitionLog) -> Subjects:
-    found: Subjects = {}
-    offset = log.start_offset
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 1 << 20) or b"")
-        before = offset
-        for position, header in batches.scan(data):
-            for record in records.decode(data, position):
-                key = (record.key or b"").decode("utf-8", "replace")
-                found.pop(key, None)
-                if record.value is not None:
-                    found[key] = {"stale": True}  # whatever it says was of another start
-            offset = header.next_offset
-        if offset == before:
-            break
-    return found

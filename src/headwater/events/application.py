@@ -221,7 +221,7 @@ class Application(Generic[State]):
         while True:
             owner = self._owners.get(partition)
             if owner is None and self._owns == "all":
-                raise Closed(f"{self.aggregate.name} is closed")
+                raise self._not_ours(partition)
             try:
                 if owner is not None:
                     return await self._decide(owner, asked, deadline)
@@ -325,13 +325,18 @@ class Application(Generic[State]):
         else:
             owner.submit(asked, answered)
 
+    def _not_ours(self, partition: int) -> EventsError:
+        if self._closed:
+            return Closed(f"{self.aggregate.name} is closed")
+        return Fenced(
+            f"another process decides for {self.aggregate.name}-{partition} now",
+            hint='processes share partitions with owns="group"',
+        )
+
     def _fenced(self, partition: int) -> None:
         if self._owns == "all":
             owner = self._owners.pop(partition)
-            error = Fenced(
-                f"another process decides for {self.aggregate.name}-{partition} now",
-                hint='processes share partitions with owns="group"',
-            )
+            error = self._not_ours(partition)
             for _, answered in owner.end(error):
                 answered(error)
             return

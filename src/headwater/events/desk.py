@@ -23,7 +23,7 @@ from headwater.events.aggregate import Aggregate
 from headwater.events.claim import Claim
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
-from headwater.events.errors import EventsError
+from headwater.events.errors import Busy, EventsError
 from headwater.events.lease import LEASE_S
 from headwater.events.ledger import Draft, Held, Ledger
 from headwater.events.line import Line, Stored
@@ -108,7 +108,7 @@ class Desk:
     def submit(self, asked: Asked, answered: Answered) -> None:
         if len(self._pending) >= PENDING_MAX:
             answered(
-                EventsError(
+                Busy(
                     f"{PENDING_MAX:,} commands wait for {self.aggregate.name}-{self.partition}",
                     hint="send fewer at once; this one was not decided",
                 )

@@ -21,7 +21,7 @@ from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
 from headwater.events.commands import Asked
 from headwater.events.desk import Calls, Desk
-from headwater.events.errors import Closed, EventsError, Fenced
+from headwater.events.errors import Closed, EventsError, Fenced, Stopped
 from headwater.events.ledger import Held
 from headwater.events.line import Line
 from headwater.events.restoring import Restored, find_decisions, restore
@@ -166,13 +166,16 @@ class Owner:
     def _give_up(self, error: Exception) -> None:
         """The log cannot be read as it is: `apply` raised, an event is unknown, a user is refused."""
         logger.error("%s-%d: %s", self.aggregate.name, self.partition, error)
-        why = error
-        if not isinstance(error, HeadwaterError):
-            why = EventsError(
+        why: Exception = error
+        if isinstance(error, EventsError):
+            why = Stopped(str(error), hint=error.hint)
+        elif not isinstance(error, HeadwaterError):
+            why = Stopped(
                 f"{self.aggregate.name}-{self.partition} cannot be taken over: "
                 f"{type(error).__name__}: {error}",
                 hint="an event is a fact: apply must take every one that the log has",
             )
+        if why is not error:
             why.__cause__ = error
         for _, answered in self.end(why):
             answered(why)
@@ -192,7 +195,5 @@ class Owner:
             self._looking = None
             self._reclaim()
             return
-        for command_id, answer in found.items():
-            ledger.learn(command_id, answer, ledger.last_ms)
-        ledger.cleared.update(each.command_id for each in asked)
+        ledger.looked_up(asked, found)
         self.desk.resume()

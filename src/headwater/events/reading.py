@@ -30,6 +30,8 @@ LONG = 20_000
 """From so many offsets on, the compiled decoder is worth its import."""
 _FETCH_VERSION = 12
 _BYTES_MAX = 4 << 20
+_EMPTY_ANSWERS = 3
+"""So often a broker must say that it has nothing, of what it says is stable, to be believed."""
 
 
 class Chunk(NamedTuple):
@@ -81,7 +83,9 @@ def pieces(
     """The committed records, as they come; in plain Python."""
     position, node = start, _Node(cluster, place)
     while position < end:
-        data, ahead = _fetch(cluster, place, position, node)
+        data, ahead = _fetch(cluster, place, position, end, node)
+        if not data:
+            return
         aborted: set[int] = set()
         found: list[records.Record] = []
         for at, header in batches.scan(data):
@@ -149,8 +153,11 @@ def uncommitted(cluster: Cluster, place: TopicPartition, offset: int) -> bytes:
 
 
 def _fetch(
-    cluster: Cluster, place: TopicPartition, offset: int, node: _Node
+    cluster: Cluster, place: TopicPartition, offset: int, end: int, node: _Node
 ) -> tuple[bytes, list[tuple[int, int]]]:
+    """Whole batches, and the transactions among them that were aborted; nothing where compaction or
+    excision has left nothing up to `end`."""
+    asked = 0
     body = _request(place, offset, READ_COMMITTED)
 
     def attempt() -> tuple[bytes, list[tuple[int, int]]]:
@@ -162,6 +169,10 @@ def _fetch(
             )
         connect.check(found.error_code, f"reading {place[0]}")
         if not found.records:
+            nonlocal asked
+            asked += 1
+            if asked >= _EMPTY_ANSWERS and found.last_stable_offset >= end:
+                return b"", []
             raise TryAgain(f"{place[0]}-{place[1]} has nothing to read at {offset} yet")
         named = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
         return bytes(found.records), sorted(named, key=lambda each: each[1])

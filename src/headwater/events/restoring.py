@@ -6,15 +6,17 @@ everything up to some offset already. Both then read the rest of the events, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from headwater.events import answers, reading
+import msgspec
+
+from headwater.events import answers, collector, reading
 from headwater.events.answers import Accepted, Answer, Refused
 from headwater.events.claim import Claim
 from headwater.events.commands import Asked
 from headwater.events.errors import EventsError
-from headwater.events.ledger import KEEP_MS, SKEW_MS, Ledger
+from headwater.events.ledger import KEEP_MS, SKEW_MS, Decision, Ledger
 from headwater.events.snapshots import Snapshots
 from headwater.spark.connect import Cluster
 
@@ -31,6 +33,7 @@ def restore(
 ) -> Restored:
     """Bring the ledger up to the claim."""
     aggregate, partition = ledger.aggregate, ledger.partition
+    ledger.cleared.clear()  # another owner may have decided them since
     end = claim.ends[aggregate.name]
     if ledger.next_offset == 0:
         held, start = snapshots.load(cluster, claim.ends[aggregate.snapshots])
@@ -91,42 +94,53 @@ def _remember_answers(cluster: Cluster, ledger: Ledger, end: int) -> None:
 
 def find_decisions(
     settings: Mapping[str, str], ledger: Ledger, asked: Sequence[Asked]
-) -> dict[str, Answer]:
+) -> dict[Decision, Answer]:
     """Which of these commands the log has an answer to, however long ago."""
-    wanted = {each.command_id for each in asked}
+    wanted = {(each.id, each.command_id) for each in asked}
     since = min(each.sent_ms for each in asked) - SKEW_MS
-    found: dict[str, Answer] = {}
+    found: dict[Decision, Answer] = {}
     name, partition = ledger.aggregate.name, ledger.partition
     cluster = Cluster(settings)
     try:
-        for chunk in _since(cluster, (name, partition), since, wanted):
-            events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
-            for event, offset in zip(events, chunk.offsets, strict=True):
-                if event.command in wanted:
-                    last = found.get(event.command)
+        for chunk in _since(cluster, (name, partition), since):
+            for event, offset in zip(_decided(chunk), chunk.offsets, strict=True):
+                if (decision := (event.id, event.command)) in wanted:
+                    last = found.get(decision)
                     count = 1 + (last.events if isinstance(last, Accepted) else 0)
-                    found[event.command] = Accepted(
+                    found[decision] = Accepted(
                         name, partition, event.id, event.n, count, offset + 1
                     )
-        for chunk in _since(cluster, (ledger.aggregate.answers, partition), since, wanted):
-            for line, offset in zip(answers.decode_lines(chunk.lines), chunk.offsets, strict=True):
-                if line.command in wanted and line.refused is not None:
-                    found[line.command] = Refused(line.refused, line.kind)
-                elif line.command in wanted:
-                    found[line.command] = Accepted(name, partition, line.id, line.n, 0, offset)
+        for chunk in _since(cluster, (ledger.aggregate.answers, partition), since):
+            for line in answers.decode_lines(chunk.lines):
+                if (decision := (line.id, line.command)) not in wanted:
+                    continue
+                if line.refused is not None:
+                    found[decision] = Refused(line.refused, line.kind)
+                else:
+                    found[decision] = Accepted(
+                        name, partition, line.id, line.n, 0, ledger.next_offset
+                    )
     finally:
         cluster.close()
     return found
 
 
-def _since(
-    cluster: Cluster, place: tuple[str, int], since: int, wanted: set[str]
-) -> list[reading.Chunk]:
-    """Chunks that may hold one of these commands."""
+class _Decided(msgspec.Struct, frozen=True, gc=False):
+    """Of an event, all that says which command it follows from; whatever its type."""
+
+    id: str
+    n: int
+    command: str
+
+
+_decoder = msgspec.json.Decoder(_Decided)
+
+
+def _decided(chunk: reading.Chunk) -> list[_Decided]:
+    with collector.resting():
+        return _decoder.decode_lines(chunk.lines)
+
+
+def _since(cluster: Cluster, place: tuple[str, int], since: int) -> Iterator[reading.Chunk]:
     start, end = reading.at_time(cluster, place, since), reading.ends(cluster, place)[1]
-    names = [each.encode() for each in wanted]
-    return [
-        chunk
-        for chunk in reading.read(cluster, place, start, end)
-        if any(name in chunk.lines for name in names)
-    ]
+    return reading.read(cluster, place, start, end)

@@ -12,6 +12,7 @@ are ignored and the events are read from the start. Deleting the topic's records
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from headwater.events.errors import BadDefinition
 from headwater.events.ledger import Draft, Held, Ledger
 from headwater.spark.connect import Cluster
 
+logger = logging.getLogger("headwater.events")
 POSITION = b"\0position"
 _BATCH_BYTES = 512 << 10
 
@@ -48,13 +50,19 @@ class Snapshots:
     def __init__(self, aggregate: Aggregate[Any], partition: int, every: int) -> None:
         self._aggregate = aggregate
         self._partition = partition
-        self._every = every
+        self._every = every if aggregate.fingerprint else 0
+        if every and not self._every:
+            logger.warning(
+                "%s: no snapshots, as its code cannot be looked into; give Aggregate(fold=1), and raise it "
+                "whenever apply or an upcaster means something else",
+                aggregate.name,
+            )
         self._dirty: set[str] = set()
         self._writing: set[str] = set()
         """On their way: changed, until the position behind them is on disk."""
         self._events = 0
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
-        self._decoder = self._decoder_of_states() if every else None
+        self._decoder = self._decoder_of_states() if self._every else None
 
     def _decoder_of_states(self) -> msgspec.json.Decoder[Any]:
         kind = self._aggregate.state or type(self._aggregate.initial)

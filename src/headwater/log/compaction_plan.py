@@ -120,6 +120,8 @@ class Result:
     records_kept: int
     bytes_read: int
     bytes_kept: int
+    damaged: tuple[str, ...] = ()
+    """Segments that were left as they are because of damage: where, and what is wrong."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -127,6 +129,7 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Result:
         fields: dict[str, Any] = json.loads(text)
+        fields["damaged"] = tuple(fields.get("damaged", ()))
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )

@@ -24,6 +24,7 @@ from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
 from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +71,7 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
     Returns its result and the tables, where it can be kept as a view over tables; its result and None
     where it names no table; twice None where it must be called with changes instead.
     """
-    if view.kind == "history" or context.speed == REAL_TIME or _is_connect(context.spark):
+    if view.kind == "history" or context.speed == REAL_TIME or is_connect(context.spark):
         return None, None
     tables, trial = Tables(context.spark), replace(context, streams=[], tables=[])
     try:
@@ -100,11 +101,6 @@ def _unheard() -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    """Whether the session is on a Spark Connect server: plans cannot be read there."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:

@@ -39,7 +39,7 @@ class Aside:
         if not path.exists():
             return
         target = self._target(path)
-        os.rename(path, target)
+        path.rename(target)
         self._files.sync_dir(target.parent)
         self._files.sync_dir(path.parent)
 

@@ -67,7 +67,7 @@ def opened(root: Path) -> Folder:
         raise CannotLook(f"{root} is a file.", hint="Give the folder of a broker's --data.")
     folder = Folder(root)
     try:
-        names = sorted(os.listdir(root))
+        names = sorted(path.name for path in root.iterdir())
     except OSError as error:
         raise CannotLook(
             f"{root} cannot be read: {error.strerror}.", hint="Run this as the broker's user."

@@ -126,10 +126,12 @@ class Folders:
         return self._finding(
             facts,
             "partition-unknown",
-            Severity.DAMAGE if facts.records else Severity.NUISANCE,
+            Severity.DAMAGE if facts.records else Severity.NOTE,
             f"the catalogue says that {topic.name} has {topic.partitions} partitions",
-            _SET_ASIDE,
-            self._write(f"let {topic.name} have {grown.partitions} partitions", grown),
+            _SET_ASIDE if facts.records else "it is empty: a crash while it was added explains it",
+            self._write(f"let {topic.name} have {grown.partitions} partitions", grown)
+            if any(self.facts[topic.name, number].records for number in numbers)
+            else None,
         )
 
     # ---- what the catalogue does not name ------------------------------------------------------

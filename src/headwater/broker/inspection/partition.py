@@ -79,7 +79,7 @@ class PartitionCheck:
     def run(self) -> Iterator[Finding]:
         facts, directory = self._facts, self._place.directory
         try:
-            names = sorted(os.listdir(directory))
+            names = sorted(path.name for path in directory.iterdir())
         except OSError as error:
             facts.was_read = False
             yield unreadable(facts, directory, error)
@@ -237,16 +237,24 @@ class PartitionCheck:
             facts.end_offset = promised
         if (
             facts.was_read
-            and checkpoints.START_OFFSETS in self._folder.offsets
             and facts.start_offset < facts.first_offset
+            and not self._folder.is_kafkas
         ):
+            # Retention writes down where a partition begins before it removes anything.
+            is_told = checkpoints.START_OFFSETS in self._folder.offsets
+            gone = (
+                "these records are gone unless there is a copy elsewhere; readers begin behind them"
+            )
             yield self._finding(
                 "",
                 "records-missing",
-                Severity.LOSS,
+                Severity.LOSS if is_told else Severity.DAMAGE,
                 f"no segment has the offsets {facts.start_offset} to {facts.first_offset - 1}, "
                 f"with which the partition should begin",
-                "these records are gone unless there is a copy elsewhere; readers begin behind them",
+                gone
+                if is_told
+                else f"either {gone}; or retention had removed them, and the file that says so, "
+                f"{checkpoints.START_OFFSETS}, is gone",
                 first_offset=facts.start_offset,
                 last_offset=facts.first_offset - 1,
                 remedy=SetCheckpoint(

@@ -101,7 +101,7 @@ class Surgeon:
                     self._aside.move(path)
             case RenameFolder():
                 self._aside.move(remedy.new)
-                os.rename(remedy.old, remedy.new)
+                remedy.old.rename(remedy.new)
                 self._files.sync_dir(self._root)
             case WriteTopicId():
                 self._aside.keep(remedy.directory / checkpoints.PARTITION_METADATA)
@@ -152,7 +152,7 @@ class Surgeon:
             os.fsync(out.fileno())
         self._aside.keep(path)
         self._move_indexes(directory, base)
-        os.replace(fresh, path)
+        fresh.replace(path)
         self._files.sync_dir(directory)
         self._rebuild_indexes(directory, base)
         if any(edit.header is None for edit in edits):

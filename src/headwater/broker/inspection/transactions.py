@@ -78,7 +78,8 @@ def _open(
     who = f"producer {producer_id} (epoch {began.epoch}"
     who += f", transactional id {known.id!r})" if known is not None else ")"
     since = _time(began.timestamp)
-    stand = f"readers with read_committed stand still at offset {began.first_offset} of {place.topic}-{place.number}"
+    where = f"offset {began.first_offset} of {place.topic}-{place.number}"
+    stand = f"readers with read_committed stand still at {where}"
     severity = Severity.NOTE
     if known is not None and known.is_prepared and place.key in known.partitions:
         how = "commits" if known.commits else "aborts"

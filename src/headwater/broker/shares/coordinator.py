@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.deadlines import Deadlines
+from headwater.broker.promise import promise
 from headwater.broker.shares.deadletters import DeadLetters
 from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.membership import JOIN, GroupError, Member, ShareGroup
@@ -43,9 +44,7 @@ class ShareCoordinator:
         self.groups: dict[str, ShareGroup] = {}
         self.keepers: dict[Key, Keeper] = {}
         self.sessions = Sessions()
-        self.states = StateTopic(
-            broker.topics, broker.catalogue, broker.settings, broker.clock.now_ms
-        )
+        self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
         """Fetches that wait; called when the broker stops."""
@@ -255,8 +254,9 @@ class ShareCoordinator:
 
     async def forget(self, keys: Sequence[Key]) -> None:
         """Remove the state of these share-partitions, durably."""
-        written = [self.states.append(key, SNAPSHOT, None) for key in keys]
-        await asyncio.gather(*(partition.durable(end) for partition, end in written))
+        written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in keys]
+        for each in written:
+            await each
         for key in keys:
             self.states.known.pop(key, None)
             self.keepers.pop(key, None)
@@ -280,9 +280,7 @@ class ShareCoordinator:
         """Somebody has deleted the state topic: what is in memory is all there is."""
         logger.error("the topic of share groups' state is gone; it is written anew from memory")
         await self.states.ensure()
-        written = [keeper.snapshot() for key, keeper in self.keepers.items() if self._is_known(key)]
-        for partition, end in written:
-            await partition.durable(end)
-
-    def _is_known(self, key: Key) -> bool:
-        return key in self.states.known
+        known = self.states.known
+        kept = [keeper for key, keeper in self.keepers.items() if key in known]
+        for each in [promise(*keeper.snapshot()) for keeper in kept]:
+            await each

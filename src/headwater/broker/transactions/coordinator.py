@@ -241,10 +241,15 @@ class TransactionCoordinator:
     # ---- the end of a transaction ----------------------------------------------------------------
 
     def _begin_ending(self, name: str) -> None:
-        if name not in self._ending:
+        running = self._ending.get(name)
+        if running is None or running.done():  # done: it has looked for the last time
             task = self._supervisor.spawn("transaction ends", self._end(name))
             self._ending[name] = task
-            task.add_done_callback(lambda _: self._ending.pop(name, None))
+            task.add_done_callback(lambda done: self._forget_ending(name, done))
+
+    def _forget_ending(self, name: str, done: asyncio.Task[None]) -> None:
+        if self._ending.get(name) is done:
+            del self._ending[name]
 
     async def _ended(self, name: str) -> None:
         """Wait for the end; a client that goes away does not stop it."""
@@ -267,7 +272,7 @@ class TransactionCoordinator:
         try:
             epoch = self._store.partition_of(known.id).log.epoch
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
-            errors = await self.markers.write(marker, known.partitions)
+            errors = await self.markers.write(marker, sorted(known.partitions))
             if ErrorCode.kafka_storage_error in errors.values():
                 return False
             self._state.change(known.id, known, moves.complete(known, self._clock.now_ms()))

@@ -50,7 +50,7 @@ def write(
     slot: int,
     transactional_id: str,
     arrow: Iterable[Any],
-    must_be_wanted: Callable[[], None],
+    must_be_wanted: Callable[[], object],
 ) -> Part:
     """Send all rows and wait until they are stored; the transaction stays open.
 
