@@ -38,6 +38,7 @@ from headwater.events.ledger import WINDOW, Held
 from headwater.events.line import Line
 from headwater.events.membership import RELEASE_DEADLINE_S, Membership
 from headwater.events.owner import Owner
+from headwater.events.watch import Watch
 from headwater.events.writing import Answered
 
 State = TypeVar("State")
@@ -99,6 +100,7 @@ class Application(Generic[State]):
         self._lease_s = await asyncio.to_thread(lease.of, admin)
         self._forwarding = Forwarding(self.aggregate, self._client, self._loop)
         self._sweeping = self._loop.create_task(self._sweep())
+        self._watch = Watch(self.aggregate.name, self._settings, self._owners)
         if self._owns == "all":
             self.assigned(list(range(self.partitions)))
             await self.ready()
@@ -131,6 +133,7 @@ class Application(Generic[State]):
         await self.released(list(self._owners), lost=False)
         await self._forwarding.close()
         self._sweeping.cancel()
+        await self._watch.stop()
         for task in self._lines.values():
             if task.done() and not task.cancelled() and task.exception() is None:
                 task.result().close()

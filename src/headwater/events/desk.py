@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwater.events import claim as claims
@@ -105,6 +105,13 @@ class Desk:
             self._pending.extendleft(reversed(again))
         self._snapshots.failed()
 
+    def pause(self, end: int) -> bool:
+        """Decide nothing until `resume`, if the events end behind all that was decided here."""
+        behind = self.ready.is_set() and not self._flying and end > self.ledger.next_offset
+        if behind:
+            self.ready.clear()
+        return behind
+
     def submit(self, asked: Asked, answered: Answered) -> None:
         if len(self._pending) >= PENDING_MAX:
             answered(
@@ -176,7 +183,9 @@ class Desk:
         if not flying.left:
             self._landed(flying)
 
-    def _produce(self, flying: Flight, topic: str, found: list[tuple[bytes, bytes]]) -> None:
+    def _produce(
+        self, flying: Flight, topic: str, found: Sequence[tuple[bytes, bytes | None]]
+    ) -> None:
         flying.left += 1
         ledger = self.ledger
         expected = ledger.next_offset - len(found) if topic == self.aggregate.name else -1

@@ -72,6 +72,13 @@ def last_owners(cluster: Cluster, events: TopicPartition) -> set[int]:
     return found
 
 
+def only_tombstones(cluster: Cluster, events: TopicPartition, first: int, end: int) -> bool:
+    """Whether no owner has written anything there, nor claimed."""
+    return not any(
+        is_owners or header.is_control for header, is_owners in _window(cluster, events, first, end)
+    )
+
+
 def _backwards(cluster: Cluster, place: TopicPartition) -> Iterator[tuple[BatchHeader, bool]]:
     """Every batch, and whether an owner wrote it: it is a claim's mark, or has a value."""
     start = cluster.list_offsets({place: connect.EARLIEST})[place]

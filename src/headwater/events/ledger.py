@@ -204,8 +204,19 @@ class Ledger:
         self._decided.pop(decision, None)
         self._decided[decision] = (answer, at_ms)
 
-    def replay(self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]) -> None:
-        """Take in events of the log that are behind what is known; in order."""
+    def replay(
+        self,
+        events: Sequence[Any],
+        offsets: Sequence[int],
+        times: Sequence[int],
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        """Take in events of the log that are behind what is known; in order.
+
+        `is_whole`: the log is read from its start, so that what is missing before an aggregate's first
+        event was excised; else its snapshot is missing.
+        """
         held, apply, initial = self.held, self.aggregate.apply, self._initial
         name, partition = self.aggregate.name, self.partition
         for event, offset in zip(events, offsets, strict=True):
@@ -213,7 +224,7 @@ class Ledger:
             before = held.get(id, initial)
             if event.n <= before.version:
                 continue  # a snapshot is ahead
-            if event.n != before.version + 1 and before.version:
+            if event.n != before.version + 1 and (before.version or not is_whole):
                 raise EventsError(
                     f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
                     f"event {before.version}",
@@ -225,6 +236,16 @@ class Ledger:
             self.next_offset = offsets[-1] + 1
             self.last_ms = max(self.last_ms, times[-1])
         self.remember_events(events, offsets, times)
+
+    def drop(self, id: str, events: Sequence[Any]) -> None:
+        """A tombstone: forget the state and the reasons, and begin again with what the log still has."""
+        self.held.pop(id, None)
+        if events:
+            state = self.aggregate.replay(each.data for each in events)
+            self.held[id] = Held(state, events[-1].n)
+        for decision, (answer, _) in list(self._decided.items()):
+            if decision[0] == id and isinstance(answer, Refused):
+                del self._decided[decision]
 
     def remember_events(
         self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]

@@ -24,7 +24,7 @@ from headwater.events.desk import Calls, Desk
 from headwater.events.errors import Closed, EventsError, Fenced, Stopped
 from headwater.events.ledger import Held
 from headwater.events.line import Line
-from headwater.events.restoring import Restored, find_decisions, restore
+from headwater.events.restoring import Restored, find_buried, find_decisions, restore
 from headwater.events.snapshots import Snapshots
 from headwater.events.writing import Answered
 from headwater.spark.connect import Cluster
@@ -93,6 +93,11 @@ class Owner:
 
     async def drain(self, deadline_s: float) -> None:
         await self.desk.drain(deadline_s)
+
+    def catch_up(self, end: int) -> None:
+        """The events end there now: look whether tombstones are behind what it knows."""
+        if self._ended is None and self.desk.pause(end):
+            self._looking = self._loop.create_task(self._catch_up(end))
 
     def reclaim(self) -> None:
         """After being fenced, where the group still says that the partition is ours."""
@@ -179,6 +184,23 @@ class Owner:
             why.__cause__ = error
         for _, answered in self.end(why):
             answered(why)
+
+    # ---- tombstones -----------------------------------------------------------------------------
+
+    async def _catch_up(self, end: int) -> None:
+        ledger = self.desk.ledger
+        try:
+            buried = await asyncio.to_thread(find_buried, self._settings, ledger, end)
+        except (SparkError, Disconnected, EventsError) as error:
+            logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
+        else:
+            for id, events in (buried or {}).items():
+                ledger.drop(id, events)
+                self._snapshots.dropped(id)
+            if buried is not None:
+                ledger.next_offset = end
+        self._looking = None
+        self.desk.resume()
 
     # ---- commands from long ago -----------------------------------------------------------------
 

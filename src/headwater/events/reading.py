@@ -72,6 +72,12 @@ def read(
                 yield _chunk(kept)
 
 
+def tombstones(cluster: Cluster, place: TopicPartition, start: int, end: int) -> set[bytes]:
+    """The keys of records without a value."""
+    found = (record for piece in pieces(cluster, place, start, end) for record in piece)
+    return {record.key for record in found if record.value is None and record.key is not None}
+
+
 def _chunk(kept: list[records.Record]) -> Chunk:
     lines = b"".join([r.value for r in kept if r.value is not None])
     return Chunk([r.offset for r in kept], [r.timestamp for r in kept], lines)

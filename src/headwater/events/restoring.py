@@ -7,11 +7,11 @@ everything up to some offset already. Both then read the rest of the events, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.events import answers, collector, reading
+from headwater.events import answers, collector, fence, reading
 from headwater.events.answers import Accepted, Answer, Refused
 from headwater.events.claim import Claim
 from headwater.events.commands import Asked
@@ -40,7 +40,7 @@ def restore(
         ledger.held = held
         _remember_before(cluster, ledger, start, end, now_ms)
         try:
-            _replay(cluster, ledger, snapshots, start, end)
+            _replay(cluster, ledger, snapshots, start, end, is_whole=not start)
         except EventsError:
             if not start:
                 raise
@@ -54,14 +54,62 @@ def restore(
     return Restored(claim, ledger)
 
 
-def _replay(cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int) -> None:
+def _replay(
+    cluster: Cluster,
+    ledger: Ledger,
+    snapshots: Snapshots,
+    start: int,
+    end: int,
+    is_whole: bool = True,
+) -> None:
     place = (ledger.aggregate.name, ledger.partition)
+    if start:
+        _drop_buried(cluster, ledger, snapshots, start, end)
     for chunk in reading.read(cluster, place, start, end):
         events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
         if ledger.remembered_from_ms:
             ledger.remembered_from_ms = min(ledger.remembered_from_ms, chunk.times[0])
-        ledger.replay(events, chunk.offsets, chunk.times)
+        ledger.replay(events, chunk.offsets, chunk.times, is_whole=is_whole)
         snapshots.replayed({each.id for each in events}, len(events))
+
+
+def _drop_buried(
+    cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int
+) -> None:
+    """Whose tombstones are there (`headwater forget`): what is known of them must be read anew."""
+    place = (ledger.aggregate.name, ledger.partition)
+    for key in reading.tombstones(cluster, place, start, end) - {fence.KEY}:
+        ledger.drop(key.decode(), _left(cluster, ledger, key, start))
+        snapshots.dropped(key.decode())
+
+
+def _left(cluster: Cluster, ledger: Ledger, key: bytes, end: int) -> list[Any]:
+    """The events that the log still has of an aggregate."""
+    found: list[Any] = []
+    place = (ledger.aggregate.name, ledger.partition)
+    for chunk in reading.read(cluster, place, 0, end, key):
+        found += ledger.codec.decode(chunk.lines, len(chunk.offsets))
+    return found
+
+
+def find_buried(
+    settings: Mapping[str, str], ledger: Ledger, end: int
+) -> dict[str, list[Any]] | None:
+    """Whose tombstones are behind what an owner knows, and what is left of their events.
+
+    None where anything else is there: then another owner claims, which the next batch will show.
+    """
+    place, start = (ledger.aggregate.name, ledger.partition), ledger.next_offset
+    cluster = Cluster(settings)
+    try:
+        if not fence.only_tombstones(cluster, place, start, end):
+            return None
+        keys = reading.tombstones(cluster, place, start, end)
+        if fence.KEY in keys:
+            return None
+        return {key.decode(): _left(cluster, ledger, key, end) for key in keys}
+    finally:
+        cluster.close()
 
 
 def _remember_before(cluster: Cluster, ledger: Ledger, start: int, end: int, now_ms: int) -> None:

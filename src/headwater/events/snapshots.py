@@ -3,6 +3,7 @@
 Records of the compacted topic NAME.snapshots, written by the owner under its claim:
 
     key  the aggregate's id    {"fold":"…","n":17,"state":{…}}   the state after its 17th event
+    key  the aggregate's id    no value                          nothing is left of its events
     key  "\\0position"          {"fold":"…","offset":120000}      every aggregate that had an event before
                                                                   that offset has a record with all of them
 
@@ -92,16 +93,20 @@ class Snapshots:
             self._dirty |= ids
             self._events += events
 
-    def records(self, ledger: Ledger) -> Iterator[list[tuple[bytes, bytes]]]:
+    def dropped(self, id: str) -> None:
+        """Its state is not what it was: a tombstone was found among the events."""
+        if self._every:
+            self._dirty.add(id)
+
+    def records(self, ledger: Ledger) -> Iterator[list[tuple[bytes, bytes | None]]]:
         """Batches of records; the ledger must hold nothing that is not on disk."""
-        batch: list[tuple[bytes, bytes]] = []
+        batch: list[tuple[bytes, bytes | None]] = []
         size = 0
         fold = self._aggregate.fingerprint
         for id in self._dirty:
-            state, n = ledger.held[id]
-            raw = msgspec.Raw(self._encoder.encode(state))
-            batch.append((id.encode(), self._encoder.encode(_Snapshot(fold, n, raw))))
-            size += len(batch[-1][1])
+            value = self._value(fold, ledger.held.get(id))
+            batch.append((id.encode(), value))
+            size += len(value or b"")
             if size > _BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
@@ -109,6 +114,12 @@ class Snapshots:
         yield [*batch, (POSITION, self._encoder.encode(position))]
         self._writing |= self._dirty
         self._dirty, self._events = set(), 0
+
+    def _value(self, fold: str, held: Held | None) -> bytes | None:
+        if held is None:
+            return None
+        raw = msgspec.Raw(self._encoder.encode(held.state))
+        return self._encoder.encode(_Snapshot(fold, held.version, raw))
 
     def landed(self) -> None:
         """Everything is on disk."""

@@ -57,7 +57,7 @@ def misfit(text: str) -> str | None:
 
 # What a store says that no second try mends: another writer took over, its rows are not the view's.
 _STOPPED = re.compile(
-    r"^headwater\.views\.(?:target\.(?:Fenced|Misfit)|applying\.RowRefused): (.+)$", re.M
+    r"^headwater\.views\.(?:target\.(?:Fenced|Misfit)|applying\.RowRefused|tables\.bad_values\.ValueRefused): (.+)$", re.M
 )
 
 

@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 from headwater.pipelines import pinned, stores
 from headwater.pipelines.context import Context, within
-from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.declared import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
 from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+from headwater.spark.options import Options
 from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.views.tables.bad_values import Refuse
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.following import Sink
     from headwater.views.tables.upkeep import Plan
@@ -124,7 +126,8 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        changes = pinned.latest(decoded(records, mention.row, mention.key), mention.key)
+        found = decoded(records, mention.row, mention.key, without_bad=True)
+        changes = pinned.latest(found, mention.key)
         return changes.select(*(f"`{name}`" for name in mention.row.names))
 
     assert context.pinned is not None
@@ -156,7 +159,9 @@ def writer_of(
             found: DataFrame = view.function()
         return found
 
-    following: Callable[[DataFrame, int], None] = Following(plan, checkpoint, function, sink)
+    following: Callable[[DataFrame, int], None] = Following(
+        plan, checkpoint, function, sink, _refusal(view, context)
+    )
     if (marks := view.options.get(TRANSACTIONS)) is not None:
         from headwater.views.transactions import WholeTransactions
 
@@ -182,6 +187,16 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
         ) from error
     except HeadwaterError as error:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
+
+
+def _refusal(view: View, context: Context) -> Refuse:
+    """What becomes of a value that cannot be read."""
+    from headwater.views.tables.bad_values import DeadLetterBox, stop
+
+    if view.on_refused == FAIL:
+        return stop
+    context.dead_letters = True  # so that they are counted
+    return DeadLetterBox(view.dead_letters, Options(context.kafka_options()).client_settings())
 
 
 def _folder(view: View, context: Context) -> Path:

@@ -165,3 +165,34 @@ def test_leftovers_and_unknown_files_are_notes(world: World) -> None:
     assert report.wrong == []
     kinds = sorted(each.kind for each in report.findings)
     assert kinds == ["folder-doomed", "leftover", "leftover", "unknown-file", "unknown-file"]
+
+
+def test_a_catalogue_whose_beginning_is_gone_begins_at_0_again(world: World) -> None:
+    """A start refuses any other."""
+    path = catalogue_log(world)
+    position, header = batches_of(path)[2]
+    later = path.with_name(f"{header.base_offset:020d}.log")
+    later.write_bytes(path.read_bytes()[position:])
+    path.unlink()
+    wrong = checked(world.data).wrong
+    assert the("records-missing", wrong).last_offset == header.base_offset - 1
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_catalogue_without_all_that_tells_its_length_costs_no_topic(world: World) -> None:
+    path = catalogue_log(world)
+    position, _ = batches_of(path)[2]
+    path.write_bytes(path.read_bytes()[:position])
+    (path.parent / checkpoints.DURABLE_OFFSET).unlink()
+    (world.data / checkpoints.RECOVERY_POINTS).unlink()
+    assert "records-missing" in {each.kind for each in checked(world.data).wrong}
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_missing_meta_file_is_named(world: World) -> None:
+    (world.data / "meta.properties").unlink()
+    (finding,) = checked(world.data).wrong
+    assert (finding.where, finding.remedy) == ("meta.properties", None)
+    assert "cluster id" in finding.means

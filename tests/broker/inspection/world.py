@@ -1,8 +1,9 @@
 """A data folder with something of everything, made by a real broker and real clients; and reading it back.
 
-orders   two partitions, small segments, several codecs           paid     committed and aborted transactions
-keyed    compacted, with compaction having run                     excised  records taken out by excision
-groups and a share of their commits, producers with and without ids
+orders   two partitions, small segments, every codec, producers with and without ids
+keyed    compacted, with compaction having run
+paid     committed and aborted transactions
+excised  records taken out by excision
 """
 
 from __future__ import annotations

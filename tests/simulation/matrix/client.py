@@ -349,9 +349,10 @@ class Client:
         """Somebody deletes a topic of the broker's; if that is let be, what was settled is forgotten."""
         for settled in self.model.settled.values():
             settled.doubtful |= settled.sure
+            settled.sure.clear()
         answer = await self.world.ask(20, 6, topics=[{"name": "__share_group_state"}], timeout=1000)
         if not failed(answer["responses"][0]):
-            self.model.settled.clear()
+            await self.world.wait(65)  # it is made anew within a minute
 
     # ---- excision ----------------------------------------------------------------------------------
 

@@ -15,16 +15,9 @@ from headwater.record.records import Record
 from .client import Client
 from .model import Fate, Model, Sent, Topic
 from .reader import Found, read
-from .world import AUDIT, Violation, World
+from .world import AUDIT, ROOT, Violation, World
 
-OUR_MISTAKES = (
-    "KeyError",
-    "TypeError",
-    "AttributeError",
-    "IndexError",
-    "ValueError",
-    "AssertionError",
-)
+OUR_MISTAKES = ("KeyError", "TypeError", "AttributeError", "IndexError", "ValueError", "AssertionError")
 
 
 def require(condition: object, sentence: str) -> None:
@@ -85,8 +78,8 @@ class Oracle:
             there = self._is_there(topic)
             if topic.deleted is Fate.ACKNOWLEDGED:
                 require(not there, f"topic {topic.name} was deleted, and is back")
-            elif topic.made is Fate.ACKNOWLEDGED and topic.deleted is None:
-                require(there, f"topic {topic.name} was created, and is not there")
+            elif topic.made is Fate.ACKNOWLEDGED and topic.deleted is None and not there:
+                self._set_aside(topic)
             if there and found is not None:
                 allowed = [topic.configs, *topic.other_configs]
                 require(
@@ -98,9 +91,20 @@ class Oracle:
                     require(known is not None, f"{topic.name}-{partition} is not there")
             elif topic.deleted is Fate.DOUBTFUL:
                 topic.deleted = Fate.ACKNOWLEDGED
-        for topic in self.model.topics:  # a deletion that did not happen
-            if topic.deleted is Fate.DOUBTFUL and self._is_there(topic):
-                pass
+
+    def _set_aside(self, topic: Topic) -> None:
+        """Only a catalogue that was damaged may forget a topic, and then its folders are still there."""
+        sentence = f"topic {topic.name} was created, and is not there"
+        require(self.damage.touches("__headwater_catalogue"), sentence)
+        for partition in range(topic.partitions):
+            require(self._has_stray(topic.name, partition), sentence)
+        topic.deleted = Fate.ACKNOWLEDGED
+
+    def _has_stray(self, topic: str, partition: int) -> bool:
+        folder = f"{topic}-{partition}"
+        names = self.world.disk.list(ROOT)
+        aside = any(name.startswith(f"{folder}.") and name.endswith("-stray") for name in names)
+        return aside and self.world.has_told(folder)
 
     # ---- records -----------------------------------------------------------------------------------
 
@@ -110,17 +114,13 @@ class Oracle:
         where = f"{topic.name}-{partition}"
         found = await read(self.world, topic.name, partition, committed=False)
         committed = await read(self.world, topic.name, partition, committed=True)
+        self._end(topic, partition, found)
         self._same_records(topic, partition, found)
         if restarted:
             _settle(topic, partition, found)
         start = topic.start.get(partition, 0)
         if not self.damage.touches("log-start-offset-checkpoint"):
-            require(
-                found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged"
-            )
-        end = topic.end_seen.get(partition, 0)
-        require(found.end >= end, f"{where} ends at {found.end}, readers have seen {end}")
-        topic.end_seen[partition] = found.end
+            require(found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged")
         excused = self._missing(topic, partition, found)
         excused |= self._unreadable(topic, partition, found)
         if excused:
@@ -128,6 +128,23 @@ class Oracle:
         self._committed(topic, partition, found, committed, visible)
         if topic.is_compacted:
             self._newest(topic, partition, committed)
+
+    def _end(self, topic: Topic, partition: int, found: Found) -> None:
+        """The log never ends before what readers have seen, and no offset is given twice."""
+        where = f"{topic.name}-{partition}"
+        end = topic.end_seen.get(partition, 0)
+        aside = self.damage.excuses(topic.name, partition, -1)
+        aside = aside and self._has_stray(topic.name, partition)
+        require(
+            found.end >= end or aside, f"{where} ends at {found.end}, readers have seen {end}"
+        )
+        if found.end < end:  # a log of its own, beside the one that was set aside
+            for key in [key for key in topic.seen if key[0] == partition]:
+                del topic.seen[key]
+            for sent in topic.sent.values():
+                if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED:
+                    sent.fate = Fate.REFUSED
+        topic.end_seen[partition] = found.end
 
     def _same_records(self, topic: Topic, partition: int, found: Found) -> None:
         """Each record is one that was sent here, once, with these bytes, at this offset for ever."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.broker.inspection.folder import ASIDE
-from headwater.log.files import Files
+from headwater.log.files import Files, FileSystem
 
 REPORT = "report.jsonl"
 
@@ -24,7 +24,9 @@ REPORT = "report.jsonl"
 class Aside:
     """One repair's own folder; made with the first thing that goes there."""
 
-    def __init__(self, root: Path, now: datetime | None = None) -> None:
+    def __init__(
+        self, root: Path, files: FileSystem | None = None, now: datetime | None = None
+    ) -> None:
         stamp = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
         self._root = root
         self.path = root / ASIDE / stamp
@@ -32,14 +34,14 @@ class Aside:
         while self.path.exists():
             number += 1
             self.path = root / ASIDE / f"{stamp}-{number}"
-        self._files = Files()
+        self._files = files or Files()
 
     def move(self, path: Path) -> None:
         """Out of its place, durably; nothing happens if it is not there (any more)."""
         if not path.exists():
             return
         target = self._target(path)
-        path.rename(target)
+        self._files.rename(path, target)
         self._files.sync_dir(target.parent)
         self._files.sync_dir(path.parent)
 

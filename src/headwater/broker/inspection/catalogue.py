@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.broker import internal_topics
 from headwater.broker.catalogue import LOG_NAME, PRODUCER_ID_BLOCK, Topic
 from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.folder import Folder
 from headwater.broker.inspection.remedy import WriteCatalogue
+from headwater.broker.settings import Settings
 from headwater.record.batch import BatchHeader
 from headwater.record.records import Record
 
@@ -27,12 +29,6 @@ _KEPT: Mapping[str, str] = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-}
-_COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
-_INTERNAL: Mapping[str, Mapping[str, str]] = {
-    "__consumer_offsets": {**_COMPACTED, "compression.type": "producer"},
-    "__transaction_state": {**_COMPACTED, "compression.type": "uncompressed"},
-    "__share_group_state": _KEPT,
 }
 
 
@@ -80,7 +76,8 @@ class CatalogueView:
 
 def configs_for(name: str) -> dict[str, str]:
     """Configs for a topic whose own are lost: such that nothing of it is removed."""
-    return dict(_INTERNAL.get(name, _KEPT))
+    row = internal_topics.find(name)
+    return dict(_KEPT) if row is None else row.configs(Settings({}), {})
 
 
 def topic_record(topic: Topic) -> tuple[str, dict[str, Any]]:

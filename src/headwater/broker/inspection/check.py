@@ -146,14 +146,17 @@ class _Inspection:
         for name, why in self._folder.damaged.items():
             means = "the next start reads more of the logs to find its way"
             if name == META:
-                means = "the next start may refuse the folder, or take it for another cluster's"
+                means = "the next start makes a new one, with another cluster id: who knows the old one, as "
+                means += "Spark's source does, takes this for another log; restore it from a copy"
             yield Finding(
                 "checkpoint-damaged",
                 Severity.DAMAGE if name == META else Severity.NUISANCE,
                 name,
                 f"it cannot be used: {why}",
                 means,
-                remedy=MoveAside("put it aside; it is written again", (self._folder.root / name,)),
+                remedy=None
+                if name == META
+                else MoveAside("put it aside; it is written again", (self._folder.root / name,)),
             )
 
     def _partition(self, place: Place) -> Iterator[Finding]:

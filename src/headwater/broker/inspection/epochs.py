@@ -27,6 +27,10 @@ def inspect(facts: Facts) -> Iterator[Finding]:
         yield _liar(facts, run)
     runs = [run for run in facts.epoch_runs if run not in liars]
     problem = _problem(data, known, runs)
+    if problem is None and known and known[-1][1] > facts.end_offset:
+        problem = (
+            f"epoch {known[-1][0]} begins at {known[-1][1]}, and the log ends at {facts.end_offset}"
+        )
     if problem is not None and facts.was_read:
         yield Finding(
             "epochs-wrong",

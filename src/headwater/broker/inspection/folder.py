@@ -122,6 +122,7 @@ def _read_offsets(folder: Folder, name: str, names: list[str]) -> None:
 
 def _read_meta(folder: Folder, names: list[str]) -> None:
     if META not in names:
+        folder.damaged[META] = "it is missing"
         return
     try:
         text = (folder.root / META).read_bytes().decode("utf-8", "replace")

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.broker import internal_topics
 from headwater.broker.inspection import epochs
 from headwater.broker.inspection.damage import Damage
 from headwater.broker.inspection.facts import Facts, Place, Promise
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.folder import Folder
 from headwater.broker.inspection.reader import Reader
-from headwater.broker.inspection.remedy import MoveAside, SetCheckpoint
+from headwater.broker.inspection.remedy import FillHole, MoveAside, Remedy, SetCheckpoint
 from headwater.broker.inspection.segments import (
     Options,
     SegmentFile,
@@ -27,7 +28,7 @@ from headwater.broker.inspection.segments import (
 from headwater.log import checkpoints
 from headwater.log.files import Files
 from headwater.log.producers import Producers
-from headwater.log.segment import SUFFIXES
+from headwater.log.segment import SUFFIXES, file_name
 from headwater.log.swap import CLEANED, DELETED, SWAP
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES
@@ -41,6 +42,8 @@ def facts_of(folder: Folder, place: Place, *, gaps: bool) -> Facts:
     """What the checkpoints say of a partition, before its segments are looked at."""
     recovery = folder.offsets.get(checkpoints.RECOVERY_POINTS, {})
     durable, is_valid = _durable_offset(place.directory)
+    if place.topic == internal_topics.CATALOGUE and not is_valid:
+        durable = _told_otherwise(place.directory)
     promise = Promise(
         max(recovery.get(place.key, 0), durable),
         is_valid or (folder.is_clean and place.key in recovery),
@@ -62,6 +65,17 @@ def _durable_offset(directory: Path) -> tuple[int, bool]:
         return 0, False
     offset = checkpoints.read_durable_offset(Files(), directory)
     return offset, data == checkpoints.pack_durable_offset(offset)
+
+
+def _told_otherwise(directory: Path) -> int:
+    """How far the catalogue was by the other files beside it; a start believes these, too."""
+    try:
+        known = checkpoints.read_epochs(Files(), directory)
+        names = [path.name for path in directory.iterdir() if path.name.endswith(SNAPSHOT)]
+    except OSError:
+        return 0
+    offsets = [int(name[:20]) for name in names if name[:20].isdigit()]
+    return max(known[-1][1] if known else 0, *offsets, 0)
 
 
 class PartitionCheck:
@@ -95,6 +109,7 @@ class PartitionCheck:
         options = replace(self._options, aborted_before=self._aborted_before(offsets))
         yield from Segments(facts, options, self._visit).run(files)
         yield from self._ends(files)
+        yield from self._snapshots_beyond(offsets)
         yield from self._leader_epochs()
         yield from self._remarks()
 
@@ -190,6 +205,21 @@ class PartitionCheck:
             self._facts.producer_id_max = max(self._facts.producer_id_max, *found.by_id, -1)
             yield int(name[:20])
 
+    def _snapshots_beyond(self, snapshots: list[int]) -> Iterator[Finding]:
+        """A snapshot of a time that the log has not come to."""
+        facts = self._facts
+        for offset in snapshots:
+            if facts.was_read and offset > facts.end_offset:
+                name = file_name(offset, SNAPSHOT)
+                yield self._finding(
+                    name,
+                    "snapshot-beyond-end",
+                    Severity.NUISANCE,
+                    f"a snapshot of the producers at offset {offset}; the log ends at {facts.end_offset}",
+                    "the next start removes it, and reads more of the log instead",
+                    remedy=MoveAside("put it aside", (self._place.directory / name,)),
+                )
+
     def _aborted_before(self, snapshots: list[int]) -> int:
         """Markers below the snapshot that a start takes are not looked for again."""
         usable = sorted(snapshots, reverse=True)
@@ -257,13 +287,25 @@ class PartitionCheck:
                 f"{checkpoints.START_OFFSETS}, is gone",
                 first_offset=facts.start_offset,
                 last_offset=facts.first_offset - 1,
-                remedy=SetCheckpoint(
-                    f"let the partition begin at offset {facts.first_offset}",
-                    self._folder.root / checkpoints.START_OFFSETS,
-                    self._place.key,
-                    facts.first_offset,
-                ),
+                remedy=self._begin_later(),
             )
+
+    def _begin_later(self) -> Remedy:
+        facts, place = self._facts, self._place
+        if place.topic == internal_topics.CATALOGUE:  # which must begin at 0
+            return FillHole(
+                "let an empty batch take these offsets",
+                place.directory,
+                facts.start_offset,
+                facts.first_offset,
+                0,
+            )
+        return SetCheckpoint(
+            f"let the partition begin at offset {facts.first_offset}",
+            self._folder.root / checkpoints.START_OFFSETS,
+            place.key,
+            facts.first_offset,
+        )
 
     def _leader_epochs(self) -> Iterator[Finding]:
         try:
@@ -293,7 +335,7 @@ class PartitionCheck:
         *,
         first_offset: int | None = None,
         last_offset: int | None = None,
-        remedy: MoveAside | SetCheckpoint | None = None,
+        remedy: Remedy | None = None,
     ) -> Finding:
         place = self._place
         return Finding(

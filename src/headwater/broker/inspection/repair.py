@@ -15,6 +15,7 @@ from headwater.broker.inspection.aside import Aside
 from headwater.broker.inspection.check import Progress, Report, inspect
 from headwater.broker.inspection.remedy import Remedy
 from headwater.broker.inspection.surgery import Failure, Surgeon
+from headwater.log.files import FileSystem
 
 ROUNDS_MAX = 6
 
@@ -47,19 +48,25 @@ def remedies(report: Report) -> list[Remedy]:
     return [each.remedy for each in report.findings if each.remedy is not None]
 
 
-def repair(root: Path, *, quick: bool = False, progress: Progress = lambda *_: None) -> Outcome:
+def repair(
+    root: Path,
+    *,
+    quick: bool = False,
+    progress: Progress = lambda *_: None,
+    files: FileSystem | None = None,
+) -> Outcome:
     """Mend what can be mended. The caller holds the folder's lock. Raises CannotLook."""
     before = inspect(root, quick=quick, progress=progress)
     outcome = Outcome(before, before)
     if before.is_kafkas or not remedies(before):
         return outcome
-    aside = Aside(root)
+    aside = Aside(root, files)
     outcome.aside = aside.path
     for finding in before.findings:
         aside.note({"found": finding.as_json()})
     for _ in range(ROUNDS_MAX):
         todo = remedies(outcome.after)
-        surgeon = Surgeon(root, aside, int(time.time() * 1000))
+        surgeon = Surgeon(root, aside, int(time.time() * 1000), files)
         surgeon.carry_out(todo)
         outcome.done += surgeon.done
         outcome.failed += surgeon.failed

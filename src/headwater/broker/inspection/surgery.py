@@ -34,7 +34,7 @@ from headwater.broker.inspection.remedy import (
 from headwater.broker.inspection.rewriting import append_records, empty_batch
 from headwater.log import aborted, checkpoints, swap
 from headwater.log.checkpoints import TopicPartition
-from headwater.log.files import Files
+from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.log.store import CLEAN
 
@@ -52,13 +52,15 @@ class Failure:
 class Surgeon:
     """Works on one data folder that nobody else uses."""
 
-    def __init__(self, root: Path, aside: Aside, now_ms: int) -> None:
+    def __init__(
+        self, root: Path, aside: Aside, now_ms: int, files: FileSystem | None = None
+    ) -> None:
         self.done: list[Remedy] = []
         self.failed: list[Failure] = []
         self._root = root
         self._aside = aside
         self._now_ms = now_ms
-        self._files = Files()
+        self._files = files or Files()
 
     def carry_out(self, remedies: Iterable[Remedy]) -> None:
         """In the order of their stages; one that fails is told, and the others go on."""
@@ -101,7 +103,7 @@ class Surgeon:
                     self._aside.move(path)
             case RenameFolder():
                 self._aside.move(remedy.new)
-                remedy.old.rename(remedy.new)
+                self._files.rename(remedy.old, remedy.new)
                 self._files.sync_dir(self._root)
             case WriteTopicId():
                 self._aside.keep(remedy.directory / checkpoints.PARTITION_METADATA)
@@ -152,7 +154,7 @@ class Surgeon:
             os.fsync(out.fileno())
         self._aside.keep(path)
         self._move_indexes(directory, base)
-        fresh.replace(path)
+        self._files.rename(fresh, path)
         self._files.sync_dir(directory)
         self._rebuild_indexes(directory, base)
         if any(edit.header is None for edit in edits):
