@@ -122,6 +122,7 @@ _BROKER_TABLES = (
     ("Topics", node.TOPICS),
     ("Storage", node.STORAGE),
     ("Segments", logs.SEGMENTS),
+    ("Room on the disk", logs.SPACE),
     ("Retention", logs.RETENTION),
     ("Compaction", logs.COMPACTION),
     ("Record batches", logs.MESSAGES),
