@@ -147,8 +147,8 @@ class Run:
         self.end_somehow()
         self.start()
 
-    def end_somehow(self) -> None:
-        how = self.dice.choice(("stop", "kill", "power"))
+    def end_somehow(self, *ways: str) -> None:
+        how = self.dice.choice(ways or ("stop", "kill", "power"))
         self.story.append(f"ended by {how}")
         if self.fault == "failed-sync" and how != "stop":
             self.doubt()

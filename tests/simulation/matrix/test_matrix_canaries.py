@@ -42,6 +42,8 @@ class Canary:
     put_back: Break
     found: tuple[str, ...]
     """The violation says one of these."""
+    lazy: bool = False
+    """It shows with durability=os alone: every fifth seed has that."""
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -198,11 +200,8 @@ CANARIES: dict[str, Canary] = {
     "a compaction that lets an aborted value win": Canary(
         "compaction", "kill", _aborts_that_compaction_does_not_know, ("lost", "do not end up")
     ),
-    "transactions' state that retention removes": Canary(
-        "transactions", "kill", _state_topics_with_default_configs, ("is forgotten",)
-    ),
-    "share groups' state that retention removes": Canary(
-        "shares", "kill", _state_topics_with_default_configs, ("forgotten everything",)
+    "state topics that retention empties": Canary(
+        "transactions", "kill", _state_topics_with_default_configs, ("is forgotten", "has committed")
     ),
     "a time-out that writes without looking again": Canary(
         "transactions",
@@ -211,7 +210,11 @@ CANARIES: dict[str, Canary] = {
         ("committed, and not visible", "torn", "has committed"),
     ),
     "a failed sync that is tried again": Canary(
-        "produce", "failed-sync", _syncs_that_are_tried_again, ("cannot be read", "lost", "missing")
+        "delete-records",
+        "failed-sync",
+        _syncs_that_are_tried_again,
+        ("cannot be read", "lost", "missing"),
+        lazy=True,
     ),
     "commits that do not sync": Canary(
         "produce",
@@ -255,7 +258,7 @@ def test_the_matrix_finds(name: str) -> None:
 
 
 def _first_found(canary: Canary) -> int | None:
-    for seed in range(SEEDS):
+    for seed in range(4, 5 * SEEDS, 5) if canary.lazy else range(SEEDS):
         with pytest.MonkeyPatch.context() as patch:
             canary.put_back(patch)
             try:
