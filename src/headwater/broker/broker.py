@@ -47,6 +47,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
+from headwater.broker.watchdog import Watchdog
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
 
@@ -176,6 +177,10 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
+        self.watchdog = Watchdog(
+            self.health, lambda: int(self.settings.get("event.loop.turn.warn.ms"))
+        )
+        self.watchdog.start()
         self.health_topic = HealthTopic(self)
         self.health_topic.start()
 
@@ -221,6 +226,7 @@ class Broker:
         self.stopping = True
         self.doors.close()
         await self.health_topic.stop()
+        self.watchdog.stop()
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()

@@ -27,6 +27,7 @@ DIFFERENCES = {
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
     "errors.deadletterqueue.topic.name.prefix": "headwater's own so far: KIP-1191 is not in Kafka 4.3",
+    "event.loop.turn.warn.ms": "headwater's own",
     "group.coordinator.rebalance.protocols": "without streams groups",
     "headwater.insecure": "headwater's own",
     "listener.security.protocol.map": "read-only",
@@ -117,6 +118,7 @@ And in general:
 _BROKER_TABLES = (
     ("Who the broker is", node.IDENTITY),
     ("Network and requests", node.NETWORK),
+    ("Watching itself", node.WATCHING),
     ("Topics", node.TOPICS),
     ("Storage", node.STORAGE),
     ("Segments", logs.SEGMENTS),
