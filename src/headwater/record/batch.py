@@ -187,7 +187,7 @@ def scan(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def validate_produced(buffer: Buffer, *, payload_bytes_max: int = codecs.SIZE_MAX) -> BatchHeader:
-    """Check the one batch that a client sent; its records are stepped over, not decoded.
+    """Check the one batch that a client sent, and each of its records (`validate`).
 
     Raises CorruptBatch for damage, which a client may mend by sending it again; UnknownMagic for old
     formats; InvalidBatch for what no client may send, and what would be no better the next time:
@@ -210,7 +210,7 @@ def validate_produced(buffer: Buffer, *, payload_bytes_max: int = codecs.SIZE_MA
         stored = memoryview(buffer)[HEADER_BYTES:]
         records, start = codecs.decompress(header.codec, stored, payload_bytes_max), 0
     try:
-        validate.check_records(records, start, header.record_count)
+        validate.check_records(records, start, header.record_count, header.base_timestamp)
     except CorruptBatch as error:
         raise InvalidBatch(str(error)) from error
     return header
