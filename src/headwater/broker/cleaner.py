@@ -80,6 +80,8 @@ class Cleaner:
         result = await self._compact(partition, plan)
         if result is None:
             return
+        for sentence in result.unreadable:
+            partition.report_damage(f"left as it is by compaction: {sentence}")
         loop = asyncio.get_running_loop()
         async with partition.maintenance:
             # Compacted segments have gaps; recovery must not take them for a torn tail.

@@ -137,6 +137,8 @@ class Excisions:
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)
+            for sentence in result.unreadable:
+                partition.report_damage(f"not looked into by the excision: {sentence}")
             if result.made:
                 plan = _plan(work, segments)
                 await self._put_in_place(partition, plan, result)

@@ -114,6 +114,8 @@ class Result:
     records_kept: int
     bytes_read: int
     bytes_kept: int
+    unreadable: tuple[str, ...] = ()
+    """Intact batches whose records cannot be read, each in a sentence; they were left as they are."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -124,6 +126,7 @@ class Result:
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )
+        fields["unreadable"] = tuple(fields.get("unreadable", ()))
         return cls(**fields)
 
 

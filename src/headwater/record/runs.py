@@ -69,11 +69,10 @@ def _pattern(
         position += 1
     low = position
     position += 1
-    for most, width in _WIDTHS:
-        if number < most:
-            break
-    else:
+    spelling = next((each for each in _WIDTHS if number < each[0]), None)
+    if spelling is None:
         return None
+    most, width = spelling
     at = position
     position += width
     for _ in range(2):
