@@ -26,6 +26,7 @@ from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
 from headwater.broker.quotas.enforcement import Quotas
@@ -80,15 +81,11 @@ class Broker:
         self.apis = load_apis()
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
-        self.waiting_for_room: dict[Connection, None] = {}
-        """Those that read on when there is memory again, in the order in which they stopped."""
-        self._let_in: dict[Connection, int] = {}
+        self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files()
-        self._requests_bytes = 0
-        self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -247,7 +244,7 @@ class Broker:
         """Those of the topics, and the catalogue's own."""
         return [*self.topics.partitions.values(), self._catalogue_partition]
 
-    # ---- connections and their memory ------------------------------------------------------------
+    # ---- connections ------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -264,44 +261,10 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.waiting_for_room.pop(connection, None)
-        self._let_in.pop(connection, None)
         self.shares.disconnected(connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
-
-    @property
-    def overloaded(self) -> bool:
-        """Requests that are being worked on take more memory than they may."""
-        return 0 <= self._requests_bytes_max < self._requests_bytes
-
-    def take(self, size: int, connection: Connection) -> None:
-        self._requests_bytes += size
-        self._let_in.pop(connection, None)
-
-    def release(self, size: int) -> None:
-        self._requests_bytes -= size
-        if self.waiting_for_room and not self.overloaded:
-            self.let_in()
-
-    def let_in(self) -> None:
-        """First come, first served: as many as fit with what they have announced, at least one."""
-        free = self._requests_bytes_max - self._requests_bytes - sum(self._let_in.values())
-        for connection in tuple(self.waiting_for_room):
-            size = connection.announced()
-            if size > free and self._let_in:
-                break
-            del self.waiting_for_room[connection]
-            self._let_in[connection] = size
-            free -= size
-            connection.room()
-
-    def let_in_again(self) -> None:
-        """Once in a while: whoever was let in and then sent nothing keeps nobody else out."""
-        self._let_in.clear()
-        if not self.overloaded:
-            self.let_in()
 
 
 def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:

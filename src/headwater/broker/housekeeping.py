@@ -49,7 +49,7 @@ class Housekeeping:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 self._close_idle()
-                broker.let_in_again()
+                broker.memory.tick(broker.clock.monotonic(), tuple(broker.connections))
                 if self._is_due(
                     "retention", settings.get("log.retention.check.interval.ms") / 1000
                 ):
