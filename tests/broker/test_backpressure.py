@@ -137,7 +137,7 @@ def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: 
                 thread.start()
             held.until_reached()
             until(
-                lambda: broker.call(lambda: broker.broker.memory.is_exhausted),
+                lambda: broker.call(lambda: broker.broker.memory.is_waited_for),
                 "the queue to be full",
             )
             with broker.wire() as other:  # each round trip is a turn in which more could be read

@@ -43,6 +43,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
+from headwater.broker.validation import Validation
 from headwater.log.config import LogConfig
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
@@ -105,6 +106,7 @@ class Broker:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
         self.disk = DiskThreads(COMMIT_THREADS)
+        self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         try:
             self.store.open(self.node_id)
@@ -152,6 +154,7 @@ class Broker:
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
+            self.validation.close()
             self.disk.stop()
             raise
         self.groups.start()
@@ -228,6 +231,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
+        self.validation.close()
         self.credentials.close()
         self.disk.stop()
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import struct
 from collections import deque
 from collections.abc import Awaitable
@@ -42,6 +43,8 @@ BUFFER_BYTES = 32 * 1024
 FAREWELL_SECONDS = 1.0
 """A client that is to go and has taken nothing for so long is cut off."""
 INBOX_MAX = 16
+UNSENT_SECONDS = 0.02
+"""How soon to look again whether an answer has gone out to its end."""
 LOGIN_SECONDS = 30.0
 """A client that has not logged in by then is dropped."""
 _SIZE = struct.Struct(">i")
@@ -81,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         """Set while a quota keeps this connection silent."""
         self.last_active = broker.clock.monotonic()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer: bytearray | mmap.mmap = bytearray(BUFFER_BYTES)
         self._start = 0
         self._end = 0
         self._inbox: deque[tuple[Api, wire.Header, Any, int]] = deque()
@@ -92,7 +95,9 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_since = 0.0
         self._unsent = 0
         """Counted for answers that the client has not taken."""
+        self._unsent_left = 0
         self._unsent_since = self._unsent_moved = 0.0
+        self._unsent_timer: asyncio.TimerHandle | None = None
         self._held = 0
         self._write_paused = False
         self._read_paused = False
@@ -145,6 +150,8 @@ class Connection(asyncio.BufferedProtocol):
             self._login_timer.cancel()
         if self._muted is not None:
             self._muted.cancel()
+        if self._unsent_timer is not None:
+            self._unsent_timer.cancel()
         self._inbox.clear()
         for answer in self._answers:
             if isinstance(answer.task, Later) and answer.task.on_cancel:
@@ -182,10 +189,9 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(self._buffer)[self._end :]
 
     def _grow(self, whole: int) -> None:
-        """Room for the frame; for a large one, twice as much as has really arrived."""
+        """Room for the frame. Of a large one the system gives memory only for what really arrives."""
         unread = self._end - self._start
-        size = whole if whole <= LARGE_BYTES else min(max(2 * unread, LARGE_BYTES), whole)
-        fresh = bytearray(size)
+        fresh = bytearray(whole) if whole <= LARGE_BYTES else mmap.mmap(-1, whole)
         fresh[:unread] = memoryview(self._buffer)[self._start : self._end]
         self._buffer, self._start, self._end = fresh, 0, unread
 
@@ -248,29 +254,34 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
-        self._count_unsent()
 
     def resume_writing(self) -> None:
         self._write_paused = False
         self._count_unsent()
         self._pump()
 
-    def _count_unsent(self) -> None:
-        """Count what the client has yet to take, where it is much."""
-        if self._transport is None or self not in self.broker.connections:
+    def _count_unsent(self, written: int = 0) -> None:
+        """Count large answers until they are gone: the transport keeps all of one to its last byte."""
+        if self._unsent_timer is not None:
+            self._unsent_timer.cancel()
+            self._unsent_timer = None
+        transport, memory = self._transport, self.broker.memory
+        if transport is None or self not in self.broker.connections:
             return
-        size = self._transport.get_write_buffer_size()
-        unsent = size if size > SMALL_BYTES else 0
-        before, self._unsent = self._unsent, unsent
-        now = self.broker.clock.monotonic()
-        if unsent and not before:
-            self._unsent_since = now
-        if unsent > before:
-            self.broker.memory.take("answers", unsent - before)
-            self._unsent_moved = now
-        elif unsent < before:
-            self._unsent_moved = now
-            self.broker.memory.release("answers", before - unsent)
+        left, now = transport.get_write_buffer_size(), self.broker.clock.monotonic()
+        if left != self._unsent_left:
+            self._unsent_left, self._unsent_moved = left, now
+        if written:
+            self._unsent_since = self._unsent_since if self._unsent else now
+            self._unsent += written
+            memory.take("answers", written)
+        if not left:
+            size, self._unsent = self._unsent, 0
+            memory.release("answers", size)
+        elif self._unsent and not self._write_paused:
+            self._unsent_timer = asyncio.get_running_loop().call_later(
+                UNSENT_SECONDS, self._count_unsent
+            )
 
     def fail(self, reason: str, level: int = logging.WARNING) -> None:
         """Close this connection because of what it sent."""
@@ -504,11 +515,12 @@ class Connection(asyncio.BufferedProtocol):
             chunks = self._settle(answer, chunks)
         if len(chunks) == 1:
             self._transport.write(chunks[0])
+            size = len(chunks[0])
         else:
             self._transport.writelines(chunks)
-            if sum(map(len, chunks)) > SMALL_BYTES:
-                self._count_unsent()
-                asyncio.get_running_loop().call_soon(self._count_unsent)
+            size = sum(map(len, chunks))
+        if size > SMALL_BYTES:
+            self._count_unsent(size)
         if self.close_after_answer:
             self.close()
 

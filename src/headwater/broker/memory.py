@@ -15,10 +15,10 @@ there is some, first come, first served, in three queues that do not hold each o
     answer  Fetch and ShareFetch: while answers have less than half of the limit
 
 While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
-ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up to 64 KiB (heartbeats, metadata, logins, most
-fetches) are never held up. While somebody waits, connections that hold memory and do not move are
-dropped (`tick`). Beside this each connection has a buffer of up to 64 KiB; `max.connections` bounds
-them.
+ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
+to 64 KiB (heartbeats, metadata, logins, most fetches) are never held up. While somebody waits,
+connections that hold memory and do not move are dropped (`tick`). Beside this each connection has a
+buffer of up to 64 KiB; `max.connections` bounds them.
 """
 
 from __future__ import annotations
