@@ -37,6 +37,7 @@ from headwater.broker.security.credentials import Credentials
 from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
+from headwater.broker.settings.values import BROKER
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
@@ -72,10 +73,9 @@ class Broker:
         clock: Clock | None = None,
         files: FileSystem | None = None,
     ) -> None:
-        given = dict(settings or {})
-        if durability is not None:
-            given["durability"] = durability
-        self.settings = Settings(given)
+        self.settings = Settings(
+            {**(settings or {}), **_as_settings(settings or {}, listen, durability, advertise)}
+        )
         self.data = Path(data).absolute()
         self.clock: Clock = clock or SystemClock()
         self.node_id: int = self.settings.get("node.id")
@@ -269,6 +269,26 @@ class Broker:
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
+
+
+def _as_settings(
+    settings: Mapping[str, object],
+    listen: str | None,
+    durability: str | None,
+    advertise: str | None,
+) -> dict[str, object]:
+    """What was given beside the settings, as settings: DescribeConfigs tells where values are from."""
+    found: dict[str, object] = {}
+    usual = {name: BROKER[name].default for name in ("durability", "listeners")} | dict(settings)
+    if durability is not None and durability != usual["durability"]:
+        found["durability"] = durability
+    if listen is not None and [f"PLAINTEXT://{listen}"] != usual["listeners"]:
+        found["listeners"] = f"PLAINTEXT://{listen}"
+    if advertise is not None:
+        first = found.get("listeners") or usual["listeners"]
+        name = str(first[0] if isinstance(first, list) else first).partition("://")[0]
+        found["advertised.listeners"] = f"{name.strip()}://{advertise}"
+    return found
 
 
 def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:
