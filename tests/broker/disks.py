@@ -100,6 +100,10 @@ class HandDisk(Files):
         self.before("rename", old)
         super().rename(old, new)
 
+    def remove(self, path: Path) -> None:
+        self.before("remove", path)
+        super().remove(path)
+
     def sync_dir(self, directory: Path) -> None:
         self.before("sync_dir", directory)
 

@@ -29,19 +29,19 @@ asked = st.builds(
 batches = st.lists(st.tuples(st.lists(asked, max_size=6), st.booleans()), max_size=12)
 
 
-def plain(batch: list[Asked]) -> tuple[dict[str, tuple[bank.Account, int]], dict[str, Any]]:
+def plain(batch: list[Asked]) -> tuple[dict[str, tuple[bank.Account, int]], dict[Any, Any]]:
     """What must come out: one command after another, each id once."""
     states: dict[str, tuple[bank.Account, int]] = {}
-    decided: dict[str, Any] = {}
+    decided: dict[Any, Any] = {}
     for each in batch:
         state, version = states.get(each.id, (bank.Account(), 0))
-        if each.command_id in decided:
+        if (each.id, each.command_id) in decided:
             continue
         if each.expected is not None and each.expected != version:
-            decided[each.command_id] = False
+            decided[each.id, each.command_id] = False
             continue
         found = bank.decide(state, each.command)
-        decided[each.command_id] = not isinstance(found, Refused)
+        decided[each.id, each.command_id] = not isinstance(found, Refused)
         if not isinstance(found, Refused):
             states[each.id] = (bank.apply(state, found), version + 1)
     return states, decided
@@ -65,8 +65,12 @@ def test_batches_that_fail_leave_no_trace(found: list[tuple[list[Asked], bool]])
     assert {id: tuple(held) for id, held in ledger.held.items()} == states
     assert ledger.next_offset == len(log)
     assert_the_log_says_the_same(ledger, log, lines)
-    assert len({each.command_id for each in stored}) == len(decided)
-    refused = {line.command for line in decode_lines(b"".join(lines)) if line.refused is not None}
+    assert len({(each.id, each.command_id) for each in stored}) == len(decided)
+    refused = {
+        (line.id, line.command)
+        for line in decode_lines(b"".join(lines))
+        if line.refused is not None
+    }
     assert refused == {command for command, good in decided.items() if not good}
 
 
@@ -104,7 +108,7 @@ def test_what_falls_out_of_the_window_is_doubtful_unless_it_is_fresh():
     assert not ledger.doubtful(Asked("alice", Deposit(1), "new", 1, fresh=True))
     assert not ledger.doubtful(Asked("alice", Deposit(1), "4", 1))  # remembered
     assert not ledger.doubtful(Asked("alice", Deposit(1), "later", 60_000 * 5))
-    ledger.cleared.add("0")
+    ledger.cleared.add(("alice", "0"))
     assert not ledger.doubtful(old)
 
 

@@ -6,11 +6,16 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+import pytest
+
+from headwater.browse.dead_letters.reading import open_letters
+from headwater.browse.dead_letters.sending import replay
 from headwater.events import Accepted, Application
+from headwater.events.errors import Closed, Fenced
 from headwater.events.history import Reader
 from headwater.events.saga import Saga
 from tests.events import bank
-from tests.events.bank import Account, Close, Deposit, Transfer
+from tests.events.bank import Account, Close, Credit, Deposit, Transfer, TransferStarted
 
 
 async def until(condition: Any) -> None:
@@ -66,3 +71,143 @@ def test_a_transfer_arrives_or_comes_back_and_repeating_changes_nothing(name: st
         assert cancelled.who == "saga transfers" and cancelled.causation.startswith(name)
         credit = reader.history("bob")[0]
         assert credit.correlation == "rent"  # the same from the first step to the last
+
+
+class Poison(Exception):
+    """What a rule raises that did not think of everything."""
+
+
+def careless(accounts: Any, mended: bool = False) -> Any:
+    """Transfers of thirteen are too much for it, until it is mended."""
+    react = bank.transfers(accounts)
+
+    def reacting(event: Any) -> Any:
+        if isinstance(event.data, TransferStarted) and event.data.amount == 13 and not mended:
+            raise Poison("thirteen")
+        return react(event)
+
+    return reacting
+
+
+async def one_event_is_poison(name: str, bootstrap: str) -> None:
+    accounts = bank.accounts(name)
+    app: Application[Account] = Application(accounts, bootstrap, owns="all", partitions=1)
+    async with app:
+        await app.send("alice", Deposit(100))
+        for n, amount in enumerate((10, 13, 20), 1):
+            await app.send("alice", Transfer(f"alice:{n}", "bob", amount))
+
+        async def arrived() -> bool:
+            saga.check()
+            return (await app.state("bob")).balance == 30 and saga.buried == 1
+
+        async with Saga("transfers", accounts, careless(accounts), [app], bootstrap) as saga:
+            await until(arrived)  # what comes behind it goes on
+        assert set((await app.state("alice")).on_the_way) == {"alice:2"}
+        # Mended, the letter is sent back; what the saga had done already is not done again.
+        sent = await asyncio.to_thread(
+            replay, {"bootstrap.servers": bootstrap}, f"dlq.{name}.saga.transfers"
+        )
+        assert sent == 1
+
+        async def all_arrived() -> bool:
+            mended.check()
+            return not (await app.state("alice")).on_the_way
+
+        mended = Saga("transfers", accounts, careless(accounts, True), [app], bootstrap)
+        async with mended:
+            await until(all_arrived)
+        assert (await app.state("bob")).balance == 43
+        assert mended.buried == 0
+
+
+def test_an_event_that_cannot_be_handled_is_a_dead_letter_and_the_saga_goes_on(
+    name: str, bootstrap: str
+):
+    asyncio.run(one_event_is_poison(name, bootstrap))
+    with open_letters({"bootstrap.servers": bootstrap}, f"dlq.{name}.saga.transfers") as letters:
+        (letter,) = letters.all()
+    assert b'"alice:2"' in (letter.value or b"")
+    assert letter.reason == "Poison: thirteen"
+    with Reader(bank.accounts(name), bootstrap) as reader:  # nothing went into the events
+        assert [each.n for each in reader.history("alice")] == list(range(1, 8))
+
+
+async def target_is_broken(name: str, bootstrap: str) -> None:
+    def decide(account: Account, command: Any) -> Any:
+        if command == Credit("alice:1", 5):
+            raise ZeroDivisionError("five")
+        return bank.decide(account, command)
+
+    accounts = bank.accounts(name)
+    broken = type(accounts)(name, Account(), decide, bank.apply, bank.COMMANDS, bank.EVENTS)
+    async with Application(broken, bootstrap, owns="all", partitions=1) as app:
+        await app.send("alice", Deposit(100))
+        await app.send("alice", Transfer("alice:1", "bob", 5))
+        await app.send("alice", Transfer("alice:2", "bob", 6))
+
+        async def arrived() -> bool:
+            saga.check()
+            return (await app.state("bob")).balance == 6 and saga.buried == 1
+
+        async with Saga("transfers", broken, bank.transfers(broken), [app], bootstrap) as saga:
+            await until(arrived)
+
+
+def test_a_command_that_its_aggregate_fails_at_is_a_dead_letter_too(name: str, bootstrap: str):
+    asyncio.run(target_is_broken(name, bootstrap))
+
+
+async def fenced(name: str, bootstrap: str) -> None:
+    accounts = bank.accounts(name)
+    react = bank.transfers(accounts)
+    old: Application[Account] = Application(accounts, bootstrap, owns="all", partitions=1)
+    new: Application[Account] = Application(accounts, bootstrap, owns="all")
+    quick: dict[str, Any] = {"session_timeout_ms": 1000}
+    async with old, Saga("transfers", accounts, react, [old], bootstrap, **quick) as first:
+        await old.send("alice", Deposit(100))
+        async with new:
+            await new.send("alice", Transfer("alice:1", "bob", 30))
+
+            async def told() -> bool:
+                return first.rejoined > 0
+
+            await until(told)
+            with pytest.raises(Fenced):  # not quietly
+                first.check()
+            async with Saga("transfers", accounts, react, [new], bootstrap, **quick) as second:
+
+                async def ended() -> bool:
+                    second.check()
+                    return not (await new.state("alice")).on_the_way
+
+                await until(ended)
+            assert first._thread.is_alive()
+            assert (await new.state("bob")).balance == 30
+
+
+def test_a_saga_whose_application_is_fenced_says_so_and_leaves_the_work_to_others(
+    name: str, bootstrap: str
+):
+    asyncio.run(fenced(name, bootstrap))
+
+
+async def shut_first(name: str, bootstrap: str) -> None:
+    accounts = bank.accounts(name)
+    app: Application[Account] = Application(accounts, bootstrap, owns="all", partitions=1)
+    await app.start()
+    await app.send("alice", Deposit(100))
+    await app.send("alice", Transfer("alice:1", "bob", 30))
+    await app.close()
+    async with Saga("transfers", accounts, bank.transfers(accounts), [app], bootstrap) as saga:
+
+        async def over() -> bool:
+            return not saga._thread.is_alive()
+
+        await until(over)
+        with pytest.raises(Closed):
+            saga.check()
+
+
+def test_a_saga_whose_application_was_closed_ends_and_says_why(name: str, bootstrap: str):
+    asyncio.run(shut_first(name, bootstrap))

@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from headwater import __version__
+from headwater.broker import catalogue
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -25,6 +27,8 @@ from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
+from headwater.broker.health import Health
+from headwater.broker.health_topic import HealthTopic
 from headwater.broker.housekeeping import Housekeeping
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
@@ -39,13 +43,13 @@ from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.settings.values import BROKER
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
 from headwater.broker.validation import Validation
-from headwater.log.config import LogConfig
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
 
@@ -87,6 +91,8 @@ class Broker:
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files()
+        self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
+        self.supervisor = Supervisor(self.health, self.clock)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -108,9 +114,10 @@ class Broker:
         self.disk = DiskThreads(COMMIT_THREADS)
         self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
+        self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
-            log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+            log = catalogue.open_log(self.store)
             self._catalogue_partition = Partition(
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
             )
@@ -126,16 +133,18 @@ class Broker:
             self.topics = Topics(
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
-            self.topics.open_all()
+            await self.topics.open_all()
             self.telemetry = Telemetry(self)
             self.sessions = FetchSessions(
                 self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
             )
-            self.offsets_topic = OffsetsTopic(
-                self.topics, self.catalogue, self.settings, self.clock.now_ms
-            )
+            self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
             self.groups = GroupCoordinator(
-                self.settings, self.clock, self.offsets_topic, self.catalogue
+                self.settings,
+                self.clock,
+                self.offsets_topic,
+                self.catalogue,
+                self.supervisor.failed,
             )
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
@@ -143,9 +152,10 @@ class Broker:
                 self.settings,
                 self.clock,
                 self.catalogue,
-                StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
+                StateTopic(self.topics, self.clock.now_ms),
                 Markers(self.partition, self.groups.pending, self.clock.now_ms),
                 self.topics.partitions.values,
+                self.supervisor,
             )
             self.transactions.load()
             self.shares = ShareCoordinator(self)
@@ -166,6 +176,8 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
+        self.health_topic = HealthTopic(self)
+        self.health_topic.start()
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -208,6 +220,7 @@ class Broker:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
         self.doors.close()
+        await self.health_topic.stop()
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
@@ -226,6 +239,7 @@ class Broker:
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
+        await self.supervisor.stop()
         for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()

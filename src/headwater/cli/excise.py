@@ -77,6 +77,7 @@ def excise(
     target, partitions = _target(key, key_hex, offsets)
     with admin(bootstrap) as client:
         _check(client, topic)
+        beside = _beside(client, topic)
         if not (dry_run or yes):
             _confirm(topic)
         request = {
@@ -92,7 +93,7 @@ def excise(
         _ensure_topics(client)
         with Waiting(f"the broker looks through {topic}"):
             entry = _ask(bootstrap, request, seconds)
-    _show(entry, as_json)
+    _show(entry | {"not_excised": beside}, as_json)
     return 0 if entry["status"] == "done" else 1
 
 
@@ -134,6 +135,20 @@ def _check(client: AdminClient, topic: str) -> None:
             "only headwater's broker can excise",
             hint="on Apache Kafka a compacted topic and a tombstone for the key come closest",
         )
+
+
+def _beside(client: AdminClient, topic: str) -> list[str]:
+    """Topics that hold what derives from this one. Snapshots of events that stay must stay too."""
+    from headwater.events import derived
+
+    known = client.list_topics(timeout=TIMEOUT_S).topics
+    source = derived.source_of(topic, known)
+    if source is not None and topic.endswith(".snapshots"):
+        raise RequestRefused(
+            f"{topic} without a record would be read as if {source} had no such events",
+            hint=f"headwater forget SUBJECT --excise {source} takes both",
+        )
+    return derived.topics_of(topic, known)
 
 
 def _confirm(topic: str) -> None:
@@ -198,3 +213,6 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
     ]
     print_table(["partition", "found" if entry["dry_run"] else "removed"], rows)
     print(f"{entry['removed']:,} records {'would go' if entry['dry_run'] else 'are gone'}.")
+    if entry["not_excised"]:
+        left = ", ".join(entry["not_excised"])
+        print(f"Not touched: {left}; `headwater forget` with --excise takes these too.")

@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -28,8 +28,6 @@ from headwater.cli.events import check_installed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
-
-    from headwater.spark.connect import Cluster
 
 KEYS = "headwater.keys"
 
@@ -51,7 +49,8 @@ def forget(
         [],
         "--excise",
         metavar="TOPIC",
-        help="Also take all records with this key out of that topic's files; may be given again.",
+        help="Also take all records with this key out of that topic's files, of those that derive "
+        "from it (snapshots, answers, commands) and of dead letters; may be given again.",
     ),
     keys: str = typer.Option(KEYS, "--keys", metavar="TOPIC", help="The topic of the keys."),
     why: str = typer.Option("", "--why", metavar="TEXT", help="Reason, for the audit records."),
@@ -64,6 +63,7 @@ def forget(
     What was sealed with the key stays in the log and can never be read again. The key's own
     record, and the subject's records in compacted topics, are taken out of the log's files
     (headwater's broker; on Apache Kafka compaction does it later). Twice does no harm.
+    What could not be reached is named.
 
     Example: headwater forget customer-17 --excise customer-notes --why "asked for it"
     """
@@ -79,19 +79,52 @@ def forget(
                 )
         done: dict[str, Any] = {"subject": subject}
         done |= _destroy(client, bootstrap, keys, subject, why, keys in there)
-        places = _places(bootstrap, subject, topics, keys)
+        reach = _reach(bootstrap, subject, topics, excised, keys)
+        can = _can_excise(client, keys if keys in there else next(iter(there), ""))
         # Where compaction would remove what the tombstone covers, it need not be waited for. Before
         # the tombstones, which have the same key and must stay for readers to see.
-        compacted = {topic for topic, _ in places if _is_compacted(client, topic)}
-        wanted = sorted({*excised, *(t for t in compacted if _can_excise(client, t))})
+        compacted = {topic for topic, _ in reach.places if _is_compacted(client, topic)}
+        wanted = sorted({*excised, *compacted, *reach.derived}) if can else []
         done["excised"] = {
             topic: _excise(client, bootstrap, topic, excise._target(subject, None, None), why)
             for topic in wanted
         }
-        _bury(bootstrap, subject, places)
-        done["tombstones"] = [f"{topic}-{partition}" for topic, partition in places]
+        _bury(bootstrap, subject, reach.places)
+        done["tombstones"] = [f"{topic}-{partition}" for topic, partition in reach.places]
+        for topic in reach.derived if can else ():
+            # An owner may have written from its memory, until it saw the tombstone.
+            again = excise._target(subject, None, None)
+            done["excised"][topic] += _excise(client, bootstrap, topic, again, why)
+        done["skipped"] = _skipped(reach, excised, wanted, can)
     _show(done, as_json)
     return 0
+
+
+class _Reach(NamedTuple):
+    """Where the subject is."""
+
+    places: list[tuple[str, int]]
+    """Topics and partitions where a record stands under its key."""
+    derived: list[str]
+    """What derives from the topics that are to be excised, and holds the key."""
+    replies: list[str]
+    """Answers to other processes, under keys of theirs."""
+    letters: list[str]
+    """Dead letters under its key."""
+
+
+def _skipped(reach: _Reach, excised: list[str], done: list[str], can: bool) -> dict[str, str]:
+    """What still has records of the subject, and why."""
+    found = dict.fromkeys(reach.replies, "answers under other keys; they are kept for an hour")
+    standing = {topic for topic, _ in reach.places} | set(reach.letters)
+    for topic in sorted(standing | set(excised) | set(reach.derived) if not can else standing):
+        if topic not in done:
+            found[topic] = (
+                f"its records stay; --excise {topic} takes them out of the files"
+                if can
+                else "its records stay; only headwater's broker can excise"
+            )
+    return found
 
 
 def _confirm(subject: str) -> None:
@@ -131,20 +164,28 @@ def _can_excise(client: AdminClient, topic: str) -> bool:
     return True
 
 
-def _places(bootstrap: str, subject: str, topics: list[str], keys: str) -> list[tuple[str, int]]:
-    """Where a record of the subject stands."""
-    from headwater.events import forgetting
+def _reach(
+    bootstrap: str, subject: str, topics: list[str], excised: list[str], keys: str
+) -> _Reach:
+    from headwater.events import derived, forgetting
     from headwater.spark.connect import Cluster
 
     cluster: Cluster = Cluster(client_settings(bootstrap))
     key = subject.encode()
     try:
-        wanted = topics or [each for each in forgetting.candidates(cluster) if each != keys]
-        return [
+        known = cluster.metadata(None).topics
+        wanted = sorted({*topics, *excised}) if topics else forgetting.candidates(cluster)
+        places = [
             (topic, partition)
             for topic in wanted
+            if topic != keys
             for partition in forgetting.standing(cluster, topic, key)
         ]
+        letters = [t for t in derived.letters(known) if forgetting.holds(cluster, t, key)]
+        beside = [each for topic in excised for each in derived.topics_of(topic, known)]
+        replies = [f"{topic}.replies" for topic in excised if f"{topic}.replies" in known]
+        beside = sorted({*beside, *(letters if excised else ())} - {*excised})
+        return _Reach(places, beside, replies, letters)
     finally:
         cluster.close()
 
@@ -202,3 +243,5 @@ def _show(done: dict[str, Any], as_json: bool) -> None:
     print(f"Tombstones went to {said}.")
     for topic, count in done["excised"].items():
         print(f"{count:,} records are out of {topic}.")
+    for topic, why in done["skipped"].items():
+        print(f"Not reached: {topic} ({why}).")

@@ -10,15 +10,14 @@ or pydantic models. The name is the topic of the events; an aggregate's events l
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any, Generic, TypeVar
 
 from headwater.events.answers import Refused
 from headwater.events.errors import BadDefinition
+from headwater.events.fingerprint import fingerprint
 from headwater.events.upcasting import Upcaster, versions
 
 State = TypeVar("State")
@@ -37,12 +36,13 @@ class Aggregate(Generic[State]):
     commands: Sequence[type]
     events: Sequence[type]
     upcasters: Sequence[Upcaster] = ()
-    fold: int = 1
-    """Raise it when `apply` means something else than before, and that is not seen in its own code:
+    fold: int | None = None
+    """Raise it when `apply` means something else than before, and its code does not show it (`fingerprint`):
     snapshots of another fold are not used."""
     state: type | None = None
     """The type of the state where `type(initial)` does not say enough (`dict[str, int]`)."""
     fingerprint: str = field(init=False, default="")
+    """Of the fold; empty where it cannot be known: then there are no snapshots."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -57,7 +57,7 @@ class Aggregate(Generic[State]):
                 what = f"two {kind} are named {twice[0]}" if twice else f"there are no {kind}"
                 raise BadDefinition(f"{self.name}: {what}", hint="each needs a name of its own")
         versions(self.name, [each.__name__ for each in self.events], self.upcasters)
-        object.__setattr__(self, "fingerprint", _fingerprint(self))
+        object.__setattr__(self, "fingerprint", fingerprint(self))
 
     @property
     def answers(self) -> str:
@@ -101,26 +101,3 @@ def as_events(decided: Decided) -> tuple[object, ...]:
     if isinstance(decided, list | tuple) and not hasattr(decided, "_fields"):
         return tuple(decided)
     return (decided,)
-
-
-def _fingerprint(aggregate: Aggregate[Any]) -> str:
-    """Changes with the fold: with its number, the code of `apply`, the state's and events' shapes."""
-    code = getattr(aggregate.apply, "__code__", None)
-    parts = [
-        str(aggregate.fold),
-        repr(aggregate.initial),
-        str(sorted(getattr(type(aggregate.initial), "__annotations__", {}).items(), key=str)),
-        str([(each.type, each.version) for each in aggregate.upcasters]),
-        _spelled(code) if code is not None else "",
-    ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _spelled(code: CodeType) -> str:
-    inner = [
-        _spelled(each)
-        if isinstance(each, CodeType)
-        else repr(sorted(each, key=repr) if isinstance(each, frozenset) else each)
-        for each in code.co_consts
-    ]
-    return f"{code.co_code.hex()} {code.co_names} {inner}"

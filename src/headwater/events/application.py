@@ -25,8 +25,8 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from headwater.events import client as clients
+from headwater.events import lease, topics
 from headwater.events import line as lines
-from headwater.events import topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.codec import NOTHING, Meta
@@ -38,6 +38,7 @@ from headwater.events.ledger import WINDOW, Held
 from headwater.events.line import Line
 from headwater.events.membership import RELEASE_DEADLINE_S, Membership
 from headwater.events.owner import Owner
+from headwater.events.watch import Watch
 from headwater.events.writing import Answered
 
 State = TypeVar("State")
@@ -96,8 +97,10 @@ class Application(Generic[State]):
         self.partitions = await asyncio.to_thread(
             topics.ensure, admin, self.aggregate, self.partitions
         )
+        self._lease_s = await asyncio.to_thread(lease.of, admin)
         self._forwarding = Forwarding(self.aggregate, self._client, self._loop)
         self._sweeping = self._loop.create_task(self._sweep())
+        self._watch = Watch(self.aggregate.name, self._settings, self._owners)
         if self._owns == "all":
             self.assigned(list(range(self.partitions)))
             await self.ready()
@@ -130,6 +133,7 @@ class Application(Generic[State]):
         await self.released(list(self._owners), lost=False)
         await self._forwarding.close()
         self._sweeping.cancel()
+        await self._watch.stop()
         for task in self._lines.values():
             if task.done() and not task.cancelled() and task.exception() is None:
                 task.result().close()
@@ -220,7 +224,7 @@ class Application(Generic[State]):
         while True:
             owner = self._owners.get(partition)
             if owner is None and self._owns == "all":
-                raise Closed(f"{self.aggregate.name} is closed")
+                raise self._not_ours(partition)
             try:
                 if owner is not None:
                     return await self._decide(owner, asked, deadline)
@@ -288,6 +292,7 @@ class Application(Generic[State]):
                     self._line,
                     snapshot_every=self._snapshot_every,
                     window=self._window,
+                    lease_s=self._lease_s,
                     on_fenced=self._fenced,
                 )
                 self._owners[each] = owner
@@ -323,13 +328,18 @@ class Application(Generic[State]):
         else:
             owner.submit(asked, answered)
 
+    def _not_ours(self, partition: int) -> EventsError:
+        if self._closed:
+            return Closed(f"{self.aggregate.name} is closed")
+        return Fenced(
+            f"another process decides for {self.aggregate.name}-{partition} now",
+            hint='processes share partitions with owns="group"',
+        )
+
     def _fenced(self, partition: int) -> None:
         if self._owns == "all":
             owner = self._owners.pop(partition)
-            error = Fenced(
-                f"another process decides for {self.aggregate.name}-{partition} now",
-                hint='processes share partitions with owns="group"',
-            )
+            error = self._not_ours(partition)
             for _, answered in owner.end(error):
                 answered(error)
             return

@@ -3,13 +3,15 @@
 Each partition has a transactional id of its own, NAME-PARTITION. A claim is
 
     1  InitProducerId           a new epoch; what an earlier owner's claim left open is aborted
-    2  one transaction, aborted a batch of the new epoch into each topic that the owner writes
+    2  fences (`fence`)         where an earlier owner had another producer id, as its own has expired
+    3  one transaction, aborted a batch of the new epoch into each topic that the owner writes
 
-After 2 the partitions know the new epoch, so the broker refuses every batch of an older one; readers of
-committed data never see the claim. What follows are plain batches under that epoch, numbered from 1 on:
+After 3 the partitions know the new epoch, so the broker refuses every batch of an older one; readers of
+committed data never see the mark. What follows are plain batches under that epoch, numbered from 1 on:
 they need no transaction, as a batch is whole or absent by itself, and one round trip makes it durable.
 
-Invariant: the log must be read only after 2, and to its end: then it holds all that was ever accepted.
+Invariant: the log must be read only after 3, and to its end: then it holds all that was ever accepted.
+A claim counts for a while only (`lease`), by a clock that also runs while the machine sleeps.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.events import fence, uptime
 from headwater.events.errors import Fenced
 from headwater.events.reading import leader
 from headwater.record.records import Record, build
@@ -46,18 +49,25 @@ class Claim(NamedTuple):
     """Topic → address of the partition's leader."""
     ends: dict[str, int]
     """Topic → the offset up to which to read: nothing of an earlier owner comes behind."""
+    since: float
+    """When the broker heard of it last, by `uptime`."""
 
 
 def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> Claim:
-    """Become the owner. Raises Fenced if somebody else does so at the same moment."""
+    """Become the owner; the first topic is that of the events.
+
+    Raises Fenced if somebody else does so at the same moment.
+    """
     identity = transaction.begin(cluster, f"headwater-events-{name}-{partition}", TIMEOUT_MS)
     places = [(topic, partition) for topic in topics]
+    fence.raise_before(cluster, identity.producer_id, places[0], topics)
     try:
         transaction.add_partitions(cluster, identity, places)
     except PartLost as error:
         raise Fenced(f"{name}-{partition} was claimed by another process") from error
     for place in places:
         _mark(cluster, identity, place)
+    since = uptime.seconds()
     if transaction.end(cluster, identity, commit=False) is transaction.Ended.OVER:
         raise Fenced(f"{name}-{partition} was claimed by another process")
     known = cluster.metadata(topics)
@@ -66,6 +76,7 @@ def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> 
         identity,
         {topic: known.brokers[node] for (topic, _), node in found.items()},
         {place[0]: _stable_end(cluster, place) for place in places},
+        since,
     )
 
 

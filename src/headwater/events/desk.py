@@ -14,15 +14,17 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwater.events import claim as claims
+from headwater.events import uptime
 from headwater.events.aggregate import Aggregate
 from headwater.events.claim import Claim
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
-from headwater.events.errors import EventsError
+from headwater.events.errors import Busy, EventsError
+from headwater.events.lease import LEASE_S
 from headwater.events.ledger import Draft, Held, Ledger
 from headwater.events.line import Line, Stored
 from headwater.events.snapshots import Snapshots
@@ -33,8 +35,6 @@ logger = logging.getLogger("headwater.events")
 DEPTH = 2
 BATCH_COMMANDS_MAX = 2_000
 PENDING_MAX = 100_000
-IDLE_S = 3600.0
-"""Brokers forget a producer's epoch after a day without a batch (producer.id.expiration.ms)."""
 _TOO_LARGE = (10, 18)
 _FENCED = tuple(int(code) for code in claims.FENCED)
 
@@ -60,6 +60,7 @@ class Desk:
         window: int,
         snapshots: Snapshots,
         calls: Calls,
+        lease_s: float = LEASE_S,
     ) -> None:
         self.aggregate = aggregate
         self.partition = partition
@@ -76,7 +77,8 @@ class Desk:
         self._flying: deque[Flight] = deque()
         self._take = BATCH_COMMANDS_MAX
         self._scheduled = False
-        self._written = self._loop.time()
+        self._lease_s = lease_s
+        self._since = uptime.seconds()
 
     # ---- for the owner --------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class Desk:
         self.ledger = ledger
         self.came_through = False
         self._writing.begin(claim, lines)
-        self._written = self._loop.time()
+        self._since = claim.since
         self.resume()
 
     def resume(self) -> None:
@@ -103,10 +105,17 @@ class Desk:
             self._pending.extendleft(reversed(again))
         self._snapshots.failed()
 
+    def pause(self, end: int) -> bool:
+        """Decide nothing until `resume`, if the events end behind all that was decided here."""
+        behind = self.ready.is_set() and not self._flying and end > self.ledger.next_offset
+        if behind:
+            self.ready.clear()
+        return behind
+
     def submit(self, asked: Asked, answered: Answered) -> None:
         if len(self._pending) >= PENDING_MAX:
             answered(
-                EventsError(
+                Busy(
                     f"{PENDING_MAX:,} commands wait for {self.aggregate.name}-{self.partition}",
                     hint="send fewer at once; this one was not decided",
                 )
@@ -147,8 +156,9 @@ class Desk:
         self._scheduled = False
         if not self.ready.is_set():
             return
-        if self._loop.time() - self._written > IDLE_S:
-            self._calls.doubt()
+        if self._pending and uptime.seconds() - self._since > self._lease_s:
+            if not self._flying:  # else when it has landed
+                self._calls.doubt()
             return
         while self._pending and len(self._flying) < DEPTH and self._take:
             batch = [self._pending.popleft() for _ in range(min(self._take, len(self._pending)))]
@@ -173,7 +183,9 @@ class Desk:
         if not flying.left:
             self._landed(flying)
 
-    def _produce(self, flying: Flight, topic: str, found: list[tuple[bytes, bytes]]) -> None:
+    def _produce(
+        self, flying: Flight, topic: str, found: Sequence[tuple[bytes, bytes | None]]
+    ) -> None:
         flying.left += 1
         ledger = self.ledger
         expected = ledger.next_offset - len(found) if topic == self.aggregate.name else -1
@@ -203,7 +215,6 @@ class Desk:
 
     def _landed(self, flying: Flight) -> None:
         flying.done = self.came_through = True
-        self._written = self._loop.time()
         while self._flying and self._flying[0].done:
             first = self._flying.popleft()
             for answered, outcome in zip(first.waiting, first.draft.outcomes, strict=True):

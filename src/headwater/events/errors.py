@@ -25,6 +25,14 @@ class Fenced(EventsError):
     """Another process decides for this partition now."""
 
 
+class Busy(EventsError):
+    """Too many commands wait already: this one was not decided, and may be sent again later."""
+
+
+class Stopped(EventsError):
+    """The partition's log cannot be read as it is, so that nothing is decided there, by this program."""
+
+
 class OutcomeUnknown(EventsError):
     """No answer in time. The command may still be decided; sent again with its id, it is decided once."""
 

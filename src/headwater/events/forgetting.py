@@ -12,13 +12,21 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 
 from headwater.events import reading
+from headwater.events.derived import source_of
 from headwater.events.errors import EventsError
 from headwater.spark import connect
 from headwater.spark.connect import READ_COMMITTED, Cluster
 from headwater.views.folding.keys import by_crc32, by_murmur2
 
-OURS = (".answers", ".snapshots", ".commands", ".replies")
-"""Topics beside an event topic: they hold no event, and owners fence everybody else out of some."""
+
+def holds(cluster: Cluster, topic: str, key: bytes) -> bool:
+    """Whether there is a record of this key with a value, in any partition."""
+    for partition in cluster.metadata([topic]).topics[topic].leaders:
+        place = (topic, partition)
+        for found in reading.pieces(cluster, place, *reading.ends(cluster, place)):
+            if any(each.key == key and each.value is not None for each in found):
+                return True
+    return False
 
 
 def candidates(cluster: Cluster) -> list[str]:
@@ -29,7 +37,8 @@ def candidates(cluster: Cluster) -> list[str]:
         for name, topic in known.items()
         if not topic.is_internal
         and not name.startswith(("_", "dlq."))
-        and not any(name.endswith(each) and name.removesuffix(each) in known for each in OURS)
+        and not (name.endswith(".retry") and ".saga." in name)
+        and source_of(name, known) is None
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Mapping
@@ -19,9 +20,19 @@ from headwater.events import answers
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.commands import Asked, CommandCodec, ReplyTo
-from headwater.events.errors import DecideFailed, OutcomeUnknown
+from headwater.events.errors import (
+    Busy,
+    DecideFailed,
+    EventsError,
+    Fenced,
+    OutcomeUnknown,
+    Stopped,
+)
+from headwater.events.ledger import Decision
 
+logger = logging.getLogger("headwater.events")
 TIMEOUT_S = 30.0
+_FAILURES: dict[Any, type[EventsError]] = {each.__name__: each for each in (Busy, Fenced, Stopped)}
 
 
 class Forwarding:
@@ -38,7 +49,7 @@ class Forwarding:
         self._codec = CommandCodec(aggregate)
         self._loop = loop
         self._name = uuid.uuid4().hex
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._waiting: dict[Decision, asyncio.Future[Answer]] = {}
         self._opening = asyncio.Lock()
         self._producer: Producer | None = None
         self._ending = threading.Event()
@@ -51,16 +62,17 @@ class Forwarding:
             if self._producer is None:
                 await asyncio.to_thread(self._open)
         assert self._producer is not None
-        waiting = self._waiting.get(asked.command_id)
+        decision = (asked.id, asked.command_id)
+        waiting = self._waiting.get(decision)
         if waiting is None:
-            waiting = self._waiting[asked.command_id] = self._loop.create_future()
+            waiting = self._waiting[decision] = self._loop.create_future()
         value = self._codec.encode(asked, ReplyTo(self._partition, self._name))
         self._producer.produce(
             self._aggregate.inbox,
             value,
             asked.id,
             partition,
-            on_delivery=lambda error, _: self._sent(asked.command_id, error),
+            on_delivery=lambda error, _: self._sent(decision, error),
         )
         self._producer.poll(0)
         try:
@@ -72,12 +84,12 @@ class Forwarding:
                 hint="send it again with the same command_id and sent_at: it is decided once",
             ) from None
         finally:
-            self._waiting.pop(asked.command_id, None)
+            self._waiting.pop(decision, None)
 
-    def _sent(self, command_id: str, error: KafkaError | None) -> None:
+    def _sent(self, decision: Decision, error: KafkaError | None) -> None:
         if error is not None:
             failed = OutcomeUnknown(f"the command was not acknowledged: {error.str()}")
-            self._loop.call_soon_threadsafe(self._settle, command_id, failed)
+            self._loop.call_soon_threadsafe(self._settle, decision, failed)
 
     def _open(self) -> None:
         base = {**self._settings, "linger.ms": 0}
@@ -106,20 +118,30 @@ class Forwarding:
         while not self._ending.is_set():
             for message in consumer.consume(500, 0.1):
                 if message.error() is None and message.key() == self._name.encode():
-                    said = json.loads(message.value() or b"{}")
-                    self._loop.call_soon_threadsafe(self._settle, said["command"], said)
+                    self._heard(message.value() or b"")
             if self._producer is not None:
                 self._producer.poll(0)
         consumer.close()
 
-    def _settle(self, command_id: str, said: dict[str, Any] | Exception) -> None:
-        waiting = self._waiting.get(command_id)
+    def _heard(self, value: bytes | str) -> None:
+        try:
+            said = json.loads(value)
+            decision = (str(said["id"]), str(said["command"]))
+        except (ValueError, KeyError, TypeError) as error:
+            # Whoever waits for it asks again: the thread must go on for all others.
+            logger.warning("%s: a reply is not understood: %r", self._aggregate.replies, error)
+            return
+        self._loop.call_soon_threadsafe(self._settle, decision, said)
+
+    def _settle(self, decision: Decision, said: dict[str, Any] | Exception) -> None:
+        waiting = self._waiting.get(decision)
         if waiting is None or waiting.done():
             return
         if isinstance(said, Exception):
             waiting.set_exception(said)
         elif "failed" in said:
-            waiting.set_exception(DecideFailed(said["failed"]))
+            kind = _FAILURES.get(said.get("error"), DecideFailed)
+            waiting.set_exception(kind(said["failed"]))
         else:
             waiting.set_result(answers.from_reply(said))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from headwater.events import plain
+from headwater.events import fence, plain
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import correlation_of
 from headwater.events.upcasting import Upcasts
@@ -52,10 +52,14 @@ def decoded(records: DataFrame, aggregate: Aggregate[Any]) -> DataFrame:
 
 def _decoded(batch: pa.RecordBatch, upcasts: Upcasts) -> pa.RecordBatch:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
     ids: list[str] = []
     numbers: list[int | None] = []
+    batch = batch.filter(
+        pc.invert(pc.equal(batch.column("key"), pa.scalar(fence.KEY)).fill_null(False))
+    )
     keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
     for key, value in zip(keys, values, strict=True):
         if value is None:

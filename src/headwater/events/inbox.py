@@ -105,8 +105,8 @@ class Inbox:
         if isinstance(outcome, Accepted | Refused):
             said = answers.to_reply(outcome)
         else:
-            said = {"failed": str(outcome)}
-        value = json.dumps({"command": asked.command_id, "to": reply.to, **said})
+            said = {"failed": str(outcome), "error": type(outcome).__name__}
+        value = json.dumps({"id": asked.id, "command": asked.command_id, "to": reply.to, **said})
         self._producer.produce(
             self._aggregate.replies,
             value,

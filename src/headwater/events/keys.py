@@ -7,12 +7,15 @@
 A subject may have several keys, where two processes made one at the same time. Who has read a key keeps it
 in memory, and looks for tombstones before it uses one (at most `refresh_s` old). `forget` writes the
 tombstones; the command `headwater forget` also takes the key's record out of the log's files.
+
+Invariant: a key must be used only if every offset from its record on has been seen. Compaction removes
+tombstones after a day (delete.retention.ms); who finds offsets missing has slept too long, and reads the
+topic from its start.
 """
 
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from base64 import b64decode, b64encode
 from threading import Lock
@@ -24,7 +27,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from headwater.events import client as clients
-from headwater.events import reading
+from headwater.events import reading, uptime
 from headwater.events.errors import EventsError
 from headwater.events.personal import Personal
 from headwater.spark.connect import Cluster
@@ -64,7 +67,7 @@ class Keys:
         self._master = AESGCM(master) if master is not None else None
         self._refresh_s = refresh_s
         self._refreshed = float("-inf")
-        self._next = 0
+        self._next = -1
         self._known: dict[tuple[str, str], _Known] = {}
         self._destroyed: dict[str, list[int]] = {}
         _ensure(AdminClient(quiet), topic)
@@ -155,15 +158,26 @@ class Keys:
             )
 
     def _refresh(self, now: bool = False) -> None:
-        if not now and time.monotonic() - self._refreshed < self._refresh_s:
+        if not now and uptime.seconds() - self._refreshed < self._refresh_s:
             return
-        place = (self.topic, 0)
-        start, end = reading.ends(self._cluster, place)
-        for found in reading.pieces(self._cluster, place, max(start, self._next), end):
+        start, end = reading.ends(self._cluster, (self.topic, 0))
+        if not (start <= self._next <= end and self._read(self._next, end)):
+            # Compaction was there before us: among what it took may be tombstones of keys that we hold.
+            self._known.clear()
+            self._destroyed.clear()
+            self._next = -1  # should this fail, the next one begins anew too
+            self._read(start, end)
+        self._next = end
+        self._refreshed = uptime.seconds()
+
+    def _read(self, start: int, end: int) -> bool:
+        """Take in what is there; whether that was every offset."""
+        count = 0
+        for found in reading.pieces(self._cluster, (self.topic, 0), start, end):
+            count += len(found)
             for record in found:
                 self._take(record.key or b"", record.value, record.offset)
-        self._next = max(self._next, end)
-        self._refreshed = time.monotonic()
+        return count == end - start
 
     def _take(self, key: bytes, value: bytes | None, offset: int) -> None:
         subject, _, key_id = key.decode().partition("\0")

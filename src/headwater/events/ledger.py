@@ -4,8 +4,9 @@
 on disk. The ledger is then ahead of the log by the drafts on their way; `undo` takes the last one back.
 
 Invariants:
-- A command id must be decided once. Ids are remembered for the last `window` decisions and for KEEP_MS;
-  a command that was sent before the oldest of these needs a look into the log first (`doubtful`).
+- A command id must be decided once for its aggregate. Ids are remembered for the last `window` decisions
+  and for KEEP_MS; a command that was sent before the oldest of these needs a look into the log first
+  (`doubtful`).
 - An answer, a refusal too, must be given only when its draft and all drafts before are on disk: a refusal
   follows from a state, and the state from events that may yet turn out not to have happened.
 - `n` of an aggregate's events must rise by one: a gap means that the state was built from less than all.
@@ -14,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,6 +34,10 @@ KEEP_MS = 30_000
 SKEW_MS = 10_000
 """Clocks of senders and owners may differ by this much. Less than KEEP_MS: a command that was sent just
 now is then never doubtful."""
+
+
+Decision = tuple[str, str]
+"""What is decided once: an aggregate's id and a command's. Other aggregates may have one of the same id."""
 
 
 class Held(NamedTuple):
@@ -54,7 +59,7 @@ class Draft:
     lines: list[tuple[bytes, bytes]] = field(default_factory=list)
     bytes: int = 0
     undo: list[tuple[str, Held | None]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
 
 
 class Ledger:
@@ -74,9 +79,9 @@ class Ledger:
         """What was decided since then is remembered; 0: everything that ever was."""
         self.next_answer = 0
         """Of the answer topic: what is before it is known."""
-        self.cleared: set[str] = set()
-        """Commands from long ago that were looked for in the log, and are not in it."""
-        self._decided: dict[str, tuple[Answer, int]] = {}
+        self.cleared: set[Decision] = set()
+        """Commands from long ago that were looked for in the log, are not in it, and wait to be decided."""
+        self._decided: dict[Decision, tuple[Answer, int]] = {}
         self.window = window
         self._initial = Held(aggregate.initial, 0)
 
@@ -90,11 +95,14 @@ class Ledger:
             if draft.bytes > BATCH_BYTES:
                 break
             draft.asked.append(asked)
-            known = self._decided.get(asked.command_id)
+            decision = (asked.id, asked.command_id)
+            known = self._decided.get(decision)
             if known is not None:
                 draft.outcomes.append(answers.repeated(known[0]))
-            else:
-                draft.outcomes.append(self._decide(asked, draft))
+                continue
+            # Whatever becomes of it: what was looked for once must be looked for again.
+            self.cleared.discard(decision)
+            draft.outcomes.append(self._decide(asked, draft))
         return draft
 
     def _decide(self, asked: Asked, draft: Draft) -> Answer | Exception:
@@ -157,9 +165,9 @@ class Ledger:
         return Accepted(self.aggregate.name, self.partition, id, version, events, self.next_offset)
 
     def _remember(self, asked: Asked, answer: Answer, draft: Draft) -> Answer:
-        draft.ids.append(asked.command_id)
-        self.cleared.discard(asked.command_id)
-        self._decided[asked.command_id] = (answer, self.last_ms)
+        decision = (asked.id, asked.command_id)
+        draft.decisions.append(decision)
+        self._decided[decision] = (answer, self.last_ms)
         return answer
 
     def undo(self, draft: Draft) -> None:
@@ -169,8 +177,8 @@ class Ledger:
                 del self.held[id]
             else:
                 self.held[id] = held
-        for command_id in draft.ids:
-            self._decided.pop(command_id, None)
+        for decision in draft.decisions:
+            self._decided.pop(decision, None)
         self.next_offset -= len(draft.events)
 
     # ---- what the log says ----------------------------------------------------------------------
@@ -180,18 +188,35 @@ class Ledger:
         return (
             self.remembered_from_ms > 0
             and not asked.fresh
-            and asked.command_id not in self._decided
-            and asked.command_id not in self.cleared
             and asked.sent_ms - SKEW_MS < self.remembered_from_ms
+            and (decision := (asked.id, asked.command_id)) not in self._decided
+            and decision not in self.cleared
         )
 
-    def learn(self, command_id: str, answer: Answer, at_ms: int) -> None:
-        """A decision that was found in the log."""
-        self._decided.pop(command_id, None)
-        self._decided[command_id] = (answer, at_ms)
+    def looked_up(self, asked: Sequence[Asked], found: Mapping[Decision, Answer]) -> None:
+        """What the log said of these: decided as it says, or not decided."""
+        for decision, answer in found.items():
+            self.learn(decision, answer, self.last_ms)
+        self.cleared.update({(each.id, each.command_id) for each in asked} - found.keys())
 
-    def replay(self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]) -> None:
-        """Take in events of the log that are behind what is known; in order."""
+    def learn(self, decision: Decision, answer: Answer, at_ms: int) -> None:
+        """A decision that was found in the log."""
+        self._decided.pop(decision, None)
+        self._decided[decision] = (answer, at_ms)
+
+    def replay(
+        self,
+        events: Sequence[Any],
+        offsets: Sequence[int],
+        times: Sequence[int],
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        """Take in events of the log that are behind what is known; in order.
+
+        `is_whole`: the log is read from its start, so that what is missing before an aggregate's first
+        event was excised; else its snapshot is missing.
+        """
         held, apply, initial = self.held, self.aggregate.apply, self._initial
         name, partition = self.aggregate.name, self.partition
         for event, offset in zip(events, offsets, strict=True):
@@ -199,7 +224,7 @@ class Ledger:
             before = held.get(id, initial)
             if event.n <= before.version:
                 continue  # a snapshot is ahead
-            if event.n != before.version + 1 and before.version:
+            if event.n != before.version + 1 and (before.version or not is_whole):
                 raise EventsError(
                     f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
                     f"event {before.version}",
@@ -212,6 +237,16 @@ class Ledger:
             self.last_ms = max(self.last_ms, times[-1])
         self.remember_events(events, offsets, times)
 
+    def drop(self, id: str, events: Sequence[Any]) -> None:
+        """A tombstone: forget the state and the reasons, and begin again with what the log still has."""
+        self.held.pop(id, None)
+        if events:
+            state = self.aggregate.replay(each.data for each in events)
+            self.held[id] = Held(state, events[-1].n)
+        for decision, (answer, _) in list(self._decided.items()):
+            if decision[0] == id and isinstance(answer, Refused):
+                del self._decided[decision]
+
     def remember_events(
         self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]
     ) -> None:
@@ -221,12 +256,12 @@ class Ledger:
         first = max(0, min(first, len(events) - self.window))
         if first:
             self.remembered_from_ms = max(self.remembered_from_ms, times[first - 1])
-        counts: dict[str, int] = {}
+        counts: dict[Decision, int] = {}
         for event, offset, at in zip(events[first:], offsets[first:], times[first:], strict=True):
-            command = event.command
-            count = counts[command] = counts.get(command, 0) + 1
+            decision = (event.id, event.command)
+            count = counts[decision] = counts.get(decision, 0) + 1
             found = Accepted(name, partition, event.id, event.n, count, offset + 1)
-            self.learn(command, found, at)
+            self.learn(decision, found, at)
         self.trim()
 
     def remember_lines(self, lines: Sequence[answers.Line], times: Sequence[int]) -> None:
@@ -238,7 +273,7 @@ class Ledger:
                 answer = Accepted(
                     self.aggregate.name, self.partition, line.id, line.n, 0, self.next_offset
                 )
-            self.learn(line.command, answer, at)
+            self.learn((line.id, line.command), answer, at)
         self.trim()
 
     def trim(self) -> None:
@@ -246,11 +281,11 @@ class Ledger:
         extra = len(self._decided) - self.window
         if extra <= 0:
             return
-        oldest: list[str] = []
-        for command_id, (_, at) in self._decided.items():
+        oldest: list[Decision] = []
+        for decision, (_, at) in self._decided.items():
             if len(oldest) == extra or at >= self.last_ms - KEEP_MS:
                 break
-            oldest.append(command_id)
-        for command_id in oldest:
-            _, at = self._decided.pop(command_id)
+            oldest.append(decision)
+        for decision in oldest:
+            _, at = self._decided.pop(decision)
             self.remembered_from_ms = max(self.remembered_from_ms, at)

@@ -21,10 +21,10 @@ from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
 from headwater.events.commands import Asked
 from headwater.events.desk import Calls, Desk
-from headwater.events.errors import Closed, EventsError, Fenced
+from headwater.events.errors import Closed, EventsError, Fenced, Stopped
 from headwater.events.ledger import Held
 from headwater.events.line import Line
-from headwater.events.restoring import Restored, find_decisions, restore
+from headwater.events.restoring import Restored, find_buried, find_decisions, restore
 from headwater.events.snapshots import Snapshots
 from headwater.events.writing import Answered
 from headwater.spark.connect import Cluster
@@ -47,6 +47,7 @@ class Owner:
         *,
         snapshot_every: int,
         window: int,
+        lease_s: float,
         on_fenced: Callable[[int], None],
     ) -> None:
         self.aggregate = aggregate
@@ -57,7 +58,7 @@ class Owner:
         self._loop = asyncio.get_running_loop()
         self._snapshots = Snapshots(aggregate, partition, snapshot_every)
         calls = Calls(self._reclaim, self._fenced, self._look_up)
-        self.desk = Desk(aggregate, partition, window, self._snapshots, calls)
+        self.desk = Desk(aggregate, partition, window, self._snapshots, calls, lease_s)
         self._claiming: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._ended: BaseException | None = None
@@ -92,6 +93,11 @@ class Owner:
 
     async def drain(self, deadline_s: float) -> None:
         await self.desk.drain(deadline_s)
+
+    def catch_up(self, end: int) -> None:
+        """The events end there now: look whether tombstones are behind what it knows."""
+        if self._ended is None and self.desk.pause(end):
+            self._looking = self._loop.create_task(self._catch_up(end))
 
     def reclaim(self) -> None:
         """After being fenced, where the group still says that the partition is ours."""
@@ -165,16 +171,36 @@ class Owner:
     def _give_up(self, error: Exception) -> None:
         """The log cannot be read as it is: `apply` raised, an event is unknown, a user is refused."""
         logger.error("%s-%d: %s", self.aggregate.name, self.partition, error)
-        why = error
-        if not isinstance(error, HeadwaterError):
-            why = EventsError(
+        why: Exception = error
+        if isinstance(error, EventsError):
+            why = Stopped(str(error), hint=error.hint)
+        elif not isinstance(error, HeadwaterError):
+            why = Stopped(
                 f"{self.aggregate.name}-{self.partition} cannot be taken over: "
                 f"{type(error).__name__}: {error}",
                 hint="an event is a fact: apply must take every one that the log has",
             )
+        if why is not error:
             why.__cause__ = error
         for _, answered in self.end(why):
             answered(why)
+
+    # ---- tombstones -----------------------------------------------------------------------------
+
+    async def _catch_up(self, end: int) -> None:
+        ledger = self.desk.ledger
+        try:
+            buried = await asyncio.to_thread(find_buried, self._settings, ledger, end)
+        except (SparkError, Disconnected, EventsError) as error:
+            logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
+        else:
+            for id, events in (buried or {}).items():
+                ledger.drop(id, events)
+                self._snapshots.dropped(id)
+            if buried is not None:
+                ledger.next_offset = end
+        self._looking = None
+        self.desk.resume()
 
     # ---- commands from long ago -----------------------------------------------------------------
 
@@ -191,7 +217,5 @@ class Owner:
             self._looking = None
             self._reclaim()
             return
-        for command_id, answer in found.items():
-            ledger.learn(command_id, answer, ledger.last_ms)
-        ledger.cleared.update(each.command_id for each in asked)
+        ledger.looked_up(asked, found)
         self.desk.resume()

@@ -14,6 +14,7 @@ from headwater.record.batch import BatchHeader
 
 _SMALL = [varint.encode(n) for n in range(4096)]
 """Nearly all numbers in a batch are small: looked up, not spelled."""
+_NONE = varint.encode(-1)
 
 
 def _spell(number: int) -> bytes:
@@ -21,13 +22,18 @@ def _spell(number: int) -> bytes:
 
 
 def pack(
-    found: Sequence[tuple[bytes, bytes]], at_ms: int, producer_id: int, epoch: int, sequence: int
+    found: Sequence[tuple[bytes, bytes | None]],
+    at_ms: int,
+    producer_id: int,
+    epoch: int,
+    sequence: int,
 ) -> bytes:
-    """A whole batch of these records."""
+    """A whole batch of these records; one without a value is a tombstone."""
     parts: list[bytes] = []
     small, spell = _SMALL, _spell
     for n, (key, value) in enumerate(found):
-        number, key_size, value_size = spell(n), spell(len(key)), spell(len(value))
+        number, key_size = spell(n), spell(len(key))
+        value_size, value = (_NONE, b"") if value is None else (spell(len(value)), value)
         # Attributes, and the difference in time: one byte each, zero; so is the number of headers.
         size = 3 + len(number) + len(key_size) + len(key) + len(value_size) + len(value)
         parts += (

@@ -18,12 +18,20 @@ from headwater.record import batch as batches
 from headwater.record import records
 from headwater.spark import connect
 from headwater.spark import connection as api
-from headwater.spark.connect import READ_COMMITTED, Cluster, TopicPartition, TryAgain
+from headwater.spark.connect import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Cluster,
+    TopicPartition,
+    TryAgain,
+)
 
 LONG = 20_000
 """From so many offsets on, the compiled decoder is worth its import."""
 _FETCH_VERSION = 12
 _BYTES_MAX = 4 << 20
+_EMPTY_ANSWERS = 3
+"""So often a broker must say that it has nothing, of what it says is stable, to be believed."""
 
 
 class Chunk(NamedTuple):
@@ -64,6 +72,12 @@ def read(
                 yield _chunk(kept)
 
 
+def tombstones(cluster: Cluster, place: TopicPartition, start: int, end: int) -> set[bytes]:
+    """The keys of records without a value."""
+    found = (record for piece in pieces(cluster, place, start, end) for record in piece)
+    return {record.key for record in found if record.value is None and record.key is not None}
+
+
 def _chunk(kept: list[records.Record]) -> Chunk:
     lines = b"".join([r.value for r in kept if r.value is not None])
     return Chunk([r.offset for r in kept], [r.timestamp for r in kept], lines)
@@ -75,7 +89,9 @@ def pieces(
     """The committed records, as they come; in plain Python."""
     position, node = start, _Node(cluster, place)
     while position < end:
-        data, ahead = _fetch(cluster, place, position, node)
+        data, ahead = _fetch(cluster, place, position, end, node)
+        if not data:
+            return
         aborted: set[int] = set()
         found: list[records.Record] = []
         for at, header in batches.scan(data):
@@ -109,9 +125,7 @@ class _Node:
         return found
 
 
-def _fetch(
-    cluster: Cluster, place: TopicPartition, offset: int, node: _Node
-) -> tuple[bytes, list[tuple[int, int]]]:
+def _request(place: TopicPartition, offset: int, isolation: int) -> dict[str, Any]:
     asked = {
         "partition": place[1],
         "current_leader_epoch": -1,
@@ -120,16 +134,37 @@ def _fetch(
         "log_start_offset": -1,
         "partition_max_bytes": _BYTES_MAX,
     }
-    body = {
+    return {
         "replica_id": -1,
         "max_wait": 100,
         "min_bytes": 1,
         "max_bytes": _BYTES_MAX,
-        "isolation_level": READ_COMMITTED,
+        "isolation_level": isolation,
         "session_epoch": -1,
         "topics": [{"topic": place[0], "partitions": [asked]}],
         "forgotten_topics_data": [],
     }
+
+
+def uncommitted(cluster: Cluster, place: TopicPartition, offset: int) -> bytes:
+    """Whole batches from this offset on, markers and aborted ones too; none where there are no more."""
+    body, node = _request(place, offset, READ_UNCOMMITTED), _Node(cluster, place)
+
+    def attempt() -> bytes:
+        found = node.ask(body)
+        connect.check(found.error_code, f"reading {place[0]}")
+        return bytes(found.records or b"")
+
+    return cluster.retrying(attempt)
+
+
+def _fetch(
+    cluster: Cluster, place: TopicPartition, offset: int, end: int, node: _Node
+) -> tuple[bytes, list[tuple[int, int]]]:
+    """Whole batches, and the transactions among them that were aborted; nothing where compaction or
+    excision has left nothing up to `end`."""
+    asked = 0
+    body = _request(place, offset, READ_COMMITTED)
 
     def attempt() -> tuple[bytes, list[tuple[int, int]]]:
         found = node.ask(body)
@@ -140,6 +175,10 @@ def _fetch(
             )
         connect.check(found.error_code, f"reading {place[0]}")
         if not found.records:
+            nonlocal asked
+            asked += 1
+            if asked >= _EMPTY_ANSWERS and found.last_stable_offset >= end:
+                return b"", []
             raise TryAgain(f"{place[0]}-{place[1]} has nothing to read at {offset} yet")
         named = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
         return bytes(found.records), sorted(named, key=lambda each: each[1])

@@ -6,15 +6,17 @@ everything up to some offset already. Both then read the rest of the events, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from headwater.events import answers, reading
+import msgspec
+
+from headwater.events import answers, collector, fence, reading
 from headwater.events.answers import Accepted, Answer, Refused
 from headwater.events.claim import Claim
 from headwater.events.commands import Asked
 from headwater.events.errors import EventsError
-from headwater.events.ledger import KEEP_MS, SKEW_MS, Ledger
+from headwater.events.ledger import KEEP_MS, SKEW_MS, Decision, Ledger
 from headwater.events.snapshots import Snapshots
 from headwater.spark.connect import Cluster
 
@@ -31,13 +33,14 @@ def restore(
 ) -> Restored:
     """Bring the ledger up to the claim."""
     aggregate, partition = ledger.aggregate, ledger.partition
+    ledger.cleared.clear()  # another owner may have decided them since
     end = claim.ends[aggregate.name]
     if ledger.next_offset == 0:
         held, start = snapshots.load(cluster, claim.ends[aggregate.snapshots])
         ledger.held = held
         _remember_before(cluster, ledger, start, end, now_ms)
         try:
-            _replay(cluster, ledger, snapshots, start, end)
+            _replay(cluster, ledger, snapshots, start, end, is_whole=not start)
         except EventsError:
             if not start:
                 raise
@@ -51,14 +54,62 @@ def restore(
     return Restored(claim, ledger)
 
 
-def _replay(cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int) -> None:
+def _replay(
+    cluster: Cluster,
+    ledger: Ledger,
+    snapshots: Snapshots,
+    start: int,
+    end: int,
+    is_whole: bool = True,
+) -> None:
     place = (ledger.aggregate.name, ledger.partition)
+    if start:
+        _drop_buried(cluster, ledger, snapshots, start, end)
     for chunk in reading.read(cluster, place, start, end):
         events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
         if ledger.remembered_from_ms:
             ledger.remembered_from_ms = min(ledger.remembered_from_ms, chunk.times[0])
-        ledger.replay(events, chunk.offsets, chunk.times)
+        ledger.replay(events, chunk.offsets, chunk.times, is_whole=is_whole)
         snapshots.replayed({each.id for each in events}, len(events))
+
+
+def _drop_buried(
+    cluster: Cluster, ledger: Ledger, snapshots: Snapshots, start: int, end: int
+) -> None:
+    """Whose tombstones are there (`headwater forget`): what is known of them must be read anew."""
+    place = (ledger.aggregate.name, ledger.partition)
+    for key in reading.tombstones(cluster, place, start, end) - {fence.KEY}:
+        ledger.drop(key.decode(), _left(cluster, ledger, key, start))
+        snapshots.dropped(key.decode())
+
+
+def _left(cluster: Cluster, ledger: Ledger, key: bytes, end: int) -> list[Any]:
+    """The events that the log still has of an aggregate."""
+    found: list[Any] = []
+    place = (ledger.aggregate.name, ledger.partition)
+    for chunk in reading.read(cluster, place, 0, end, key):
+        found += ledger.codec.decode(chunk.lines, len(chunk.offsets))
+    return found
+
+
+def find_buried(
+    settings: Mapping[str, str], ledger: Ledger, end: int
+) -> dict[str, list[Any]] | None:
+    """Whose tombstones are behind what an owner knows, and what is left of their events.
+
+    None where anything else is there: then another owner claims, which the next batch will show.
+    """
+    place, start = (ledger.aggregate.name, ledger.partition), ledger.next_offset
+    cluster = Cluster(settings)
+    try:
+        if not fence.only_tombstones(cluster, place, start, end):
+            return None
+        keys = reading.tombstones(cluster, place, start, end)
+        if fence.KEY in keys:
+            return None
+        return {key.decode(): _left(cluster, ledger, key, end) for key in keys}
+    finally:
+        cluster.close()
 
 
 def _remember_before(cluster: Cluster, ledger: Ledger, start: int, end: int, now_ms: int) -> None:
@@ -91,42 +142,53 @@ def _remember_answers(cluster: Cluster, ledger: Ledger, end: int) -> None:
 
 def find_decisions(
     settings: Mapping[str, str], ledger: Ledger, asked: Sequence[Asked]
-) -> dict[str, Answer]:
+) -> dict[Decision, Answer]:
     """Which of these commands the log has an answer to, however long ago."""
-    wanted = {each.command_id for each in asked}
+    wanted = {(each.id, each.command_id) for each in asked}
     since = min(each.sent_ms for each in asked) - SKEW_MS
-    found: dict[str, Answer] = {}
+    found: dict[Decision, Answer] = {}
     name, partition = ledger.aggregate.name, ledger.partition
     cluster = Cluster(settings)
     try:
-        for chunk in _since(cluster, (name, partition), since, wanted):
-            events = ledger.codec.decode(chunk.lines, len(chunk.offsets))
-            for event, offset in zip(events, chunk.offsets, strict=True):
-                if event.command in wanted:
-                    last = found.get(event.command)
+        for chunk in _since(cluster, (name, partition), since):
+            for event, offset in zip(_decided(chunk), chunk.offsets, strict=True):
+                if (decision := (event.id, event.command)) in wanted:
+                    last = found.get(decision)
                     count = 1 + (last.events if isinstance(last, Accepted) else 0)
-                    found[event.command] = Accepted(
+                    found[decision] = Accepted(
                         name, partition, event.id, event.n, count, offset + 1
                     )
-        for chunk in _since(cluster, (ledger.aggregate.answers, partition), since, wanted):
-            for line, offset in zip(answers.decode_lines(chunk.lines), chunk.offsets, strict=True):
-                if line.command in wanted and line.refused is not None:
-                    found[line.command] = Refused(line.refused, line.kind)
-                elif line.command in wanted:
-                    found[line.command] = Accepted(name, partition, line.id, line.n, 0, offset)
+        for chunk in _since(cluster, (ledger.aggregate.answers, partition), since):
+            for line in answers.decode_lines(chunk.lines):
+                if (decision := (line.id, line.command)) not in wanted:
+                    continue
+                if line.refused is not None:
+                    found[decision] = Refused(line.refused, line.kind)
+                else:
+                    found[decision] = Accepted(
+                        name, partition, line.id, line.n, 0, ledger.next_offset
+                    )
     finally:
         cluster.close()
     return found
 
 
-def _since(
-    cluster: Cluster, place: tuple[str, int], since: int, wanted: set[str]
-) -> list[reading.Chunk]:
-    """Chunks that may hold one of these commands."""
+class _Decided(msgspec.Struct, frozen=True, gc=False):
+    """Of an event, all that says which command it follows from; whatever its type."""
+
+    id: str
+    n: int
+    command: str
+
+
+_decoder = msgspec.json.Decoder(_Decided)
+
+
+def _decided(chunk: reading.Chunk) -> list[_Decided]:
+    with collector.resting():
+        return _decoder.decode_lines(chunk.lines)
+
+
+def _since(cluster: Cluster, place: tuple[str, int], since: int) -> Iterator[reading.Chunk]:
     start, end = reading.at_time(cluster, place, since), reading.ends(cluster, place)[1]
-    names = [each.encode() for each in wanted]
-    return [
-        chunk
-        for chunk in reading.read(cluster, place, start, end)
-        if any(name in chunk.lines for name in names)
-    ]
+    return reading.read(cluster, place, start, end)

@@ -11,6 +11,11 @@ answers have come. A step may thus be sent twice, and is decided once: a command
 event and its place in the answer of `react`, and `sent_at` is the event's own time, so that the owner
 finds an earlier decision however long ago it was. What cannot be done is undone by another command, whose
 events say so; nothing is deleted.
+
+What goes wrong is of two kinds. An event that cannot be handled, whenever it is tried (`react` or `decide`
+raises), becomes a dead letter (`letters`), and the saga goes on. Whatever concerns all events (the log is
+away, the application is fenced) is tried again: the runner leaves the group, so that others can go on, and
+joins it again after a while; `check` tells meanwhile. Only a closed application ends it.
 """
 
 from __future__ import annotations
@@ -23,17 +28,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from headwater.events import client as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer, Refused
 from headwater.events.application import Application
 from headwater.events.codec import Codec, correlation_of
-from headwater.events.errors import Closed, EventsError, OutcomeUnknown
+from headwater.events.errors import (
+    Busy,
+    Closed,
+    EventsError,
+    Fenced,
+    OutcomeUnknown,
+    Stopped,
+)
+from headwater.events.letters import Letters, Place, place_of
+from headwater.spark.errors import SparkError
 
 logger = logging.getLogger("headwater.events")
 _BATCH = 500
+_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_BUSY_S = 0.2
+_OF_ALL = (Closed, Fenced, Stopped, SparkError, KafkaException, BufferError)
+"""Not the fault of one event: no dead letter, but tried again."""
+_PASSING = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._PARTITION_EOF,
+)
+"""What the client mends by itself."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +94,12 @@ class Saga:
         self._react = react
         self._codec = Codec(source)
         self._applications = {each.aggregate.name: each for each in applications}
+        plain = clients.for_confluent(bootstrap, client)
+        group = f"{source.name}.saga.{name}"
+        self._letters = Letters(source.name, name, group, plain)
         self._settings: dict[str, Any] = {
-            **clients.for_confluent(bootstrap, client),
-            "group.id": f"{source.name}.saga.{name}",
+            **plain,
+            "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -81,9 +109,13 @@ class Saga:
             "fetch.wait.max.ms": 50,
         }
         self._ending = threading.Event()
-        self._failure: BaseException | None = None
+        self._trouble: BaseException | None = None
         self.handled = 0
-        """Events, since the start."""
+        """Events, since the start; dead letters too."""
+        self.buried = 0
+        """Dead letters, since the start."""
+        self.rejoined = 0
+        """How often it had to leave the group and begin again."""
 
     async def __aenter__(self) -> Saga:
         self._loop = asyncio.get_running_loop()
@@ -96,18 +128,40 @@ class Saga:
         await asyncio.to_thread(self._thread.join)
 
     def check(self) -> None:
-        """Raise what stopped it, if something did."""
-        if self._failure is not None:
-            raise self._failure
+        """Raise what keeps it from going on, or has ended it, if something does."""
+        if self._trouble is not None:
+            raise self._trouble
 
     # ---- in its thread --------------------------------------------------------------------------
 
     def _run(self) -> None:
+        failures = 0
+        while not self._ending.is_set():
+            handled = self.handled
+            try:
+                self._follow()
+            except (Closed, asyncio.CancelledError) as error:
+                # What was not committed comes again, wherever the saga runs next.
+                if not self._ending.is_set():
+                    self._trouble = error
+                    logger.error("saga %s ends: its application is closed", self.name)
+                return
+            except Exception as error:
+                failures = 1 if self.handled > handled else failures + 1
+                self._trouble = error
+                pause = _PAUSES_S[min(failures, len(_PAUSES_S)) - 1]
+                logger.error("saga %s: %s; it joins again in %g s", self.name, error, pause)
+                self._ending.wait(pause)
+                self.rejoined += 1
+
+    def _follow(self) -> None:
+        """As a member of the group, until the end or until something goes wrong."""
+        self._letters.ensure()
         consumer = Consumer(self._settings)
-        consumer.subscribe([self._source.name])
         try:
+            consumer.subscribe([self._source.name, self._letters.retry])
             while not self._ending.is_set():
-                found = [m for m in consumer.consume(_BATCH, 0.1) if m.error() is None]
+                found = [m for m in consumer.consume(_BATCH, 0.1) if self._is_good(m)]
                 if not found:
                     continue
                 handling = asyncio.run_coroutine_threadsafe(self._handle(found), self._loop)
@@ -115,13 +169,16 @@ class Saga:
                 # A rebalance in between: the new owner repeats some, which changes nothing.
                 with contextlib.suppress(KafkaException):
                     consumer.commit(offsets=_behind(found), asynchronous=False)
-        except (Closed, asyncio.CancelledError):
-            pass  # the applications were closed first: what was not committed comes again
-        except BaseException as error:
-            self._failure = error
-            logger.exception("saga %s has stopped", self.name)
+                self._trouble = None
         finally:
             consumer.close()
+
+    def _is_good(self, message: Message) -> bool:
+        error = message.error()
+        if error is not None and error.code() not in _PASSING:
+            self._trouble = KafkaException(error)
+            logger.warning("saga %s: %s", self.name, error.str())
+        return error is None
 
     async def _handle(self, messages: list[Message]) -> None:
         """One aggregate's events one after another, different aggregates side by side."""
@@ -129,28 +186,38 @@ class Saga:
         for each in messages:
             if each.value() is not None:
                 by_key.setdefault(_bytes(each.key()), []).append(each)
-        await asyncio.gather(*(self._in_order(mine) for mine in by_key.values()))
+        tasks = (self._in_order(mine) for mine in by_key.values())
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
         self.handled += len(messages)
 
     async def _in_order(self, messages: list[Message]) -> None:
         for message in messages:
-            (event,) = self._codec.decode(_bytes(message.value()), 1)
-            place = f"{message.topic()}/{message.partition()}/{message.offset()}"
-            _, at_ms = message.timestamp()
-            await self._carry_out(event, self._react(event) or (), place, at_ms, self.name)
+            try:
+                (event,) = self._codec.decode(_bytes(message.value()), 1)
+                place = place_of(message)
+                await self._carry_out(event, self._react(event) or (), place, self.name)
+            except _OF_ALL:
+                raise
+            except Exception as error:
+                await self._bury(message, error)
 
-    async def _carry_out(
-        self, event: Any, sends: Iterable[Send], place: str, at_ms: int, path: str
-    ) -> None:
+    async def _bury(self, message: Message, error: Exception) -> None:
+        why = str(error) if isinstance(error, EventsError) else f"{type(error).__name__}: {error}"
+        where = place_of(message).text
+        logger.error("saga %s: %s becomes a dead letter: %s", self.name, where, why)
+        await asyncio.to_thread(self._letters.put, message, why)
+        self.buried += 1
+
+    async def _carry_out(self, event: Any, sends: Iterable[Send], place: Place, path: str) -> None:
         for number, send in enumerate(sends):
             step = f"{path}.{number}"
-            answer = await self._send(event, send, place, at_ms, f"{step}:{place}")
+            answer = await self._send(event, send, place, f"{step}:{place.text}")
             if isinstance(answer, Refused) and send.refused is not None:
-                await self._carry_out(event, send.refused(answer), place, at_ms, f"{step}.no")
+                await self._carry_out(event, send.refused(answer), place, f"{step}.no")
 
-    async def _send(
-        self, event: Any, send: Send, place: str, at_ms: int, command_id: str
-    ) -> Answer:
+    async def _send(self, event: Any, send: Send, place: Place, command_id: str) -> Answer:
         application = self._applications.get(send.to.name)
         if application is None:
             raise EventsError(
@@ -165,13 +232,15 @@ class Saga:
                     command_id=command_id,
                     who=f"saga {self.name}",
                     correlation=correlation_of(event),
-                    causation=place,
-                    sent_at_ms=at_ms,
+                    causation=place.text,
+                    sent_at_ms=place.ms,
                 )
-            except OutcomeUnknown as error:
+            except (OutcomeUnknown, Busy) as error:
                 if self._ending.is_set():
                     raise Closed("the saga is ending") from error
                 logger.warning("saga %s: %s; sending it again", self.name, error)
+                if isinstance(error, Busy):
+                    await asyncio.sleep(_BUSY_S)
 
 
 def _bytes(value: str | bytes | None) -> bytes:

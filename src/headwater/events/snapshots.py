@@ -3,6 +3,7 @@
 Records of the compacted topic NAME.snapshots, written by the owner under its claim:
 
     key  the aggregate's id    {"fold":"…","n":17,"state":{…}}   the state after its 17th event
+    key  the aggregate's id    no value                          nothing is left of its events
     key  "\\0position"          {"fold":"…","offset":120000}      every aggregate that had an event before
                                                                   that offset has a record with all of them
 
@@ -12,6 +13,7 @@ are ignored and the events are read from the start. Deleting the topic's records
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ from headwater.events.errors import BadDefinition
 from headwater.events.ledger import Draft, Held, Ledger
 from headwater.spark.connect import Cluster
 
+logger = logging.getLogger("headwater.events")
 POSITION = b"\0position"
 _BATCH_BYTES = 512 << 10
 
@@ -48,13 +51,19 @@ class Snapshots:
     def __init__(self, aggregate: Aggregate[Any], partition: int, every: int) -> None:
         self._aggregate = aggregate
         self._partition = partition
-        self._every = every
+        self._every = every if aggregate.fingerprint else 0
+        if every and not self._every:
+            logger.warning(
+                "%s: no snapshots, as its code cannot be looked into; give Aggregate(fold=1), and raise it "
+                "whenever apply or an upcaster means something else",
+                aggregate.name,
+            )
         self._dirty: set[str] = set()
         self._writing: set[str] = set()
         """On their way: changed, until the position behind them is on disk."""
         self._events = 0
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
-        self._decoder = self._decoder_of_states() if every else None
+        self._decoder = self._decoder_of_states() if self._every else None
 
     def _decoder_of_states(self) -> msgspec.json.Decoder[Any]:
         kind = self._aggregate.state or type(self._aggregate.initial)
@@ -84,16 +93,20 @@ class Snapshots:
             self._dirty |= ids
             self._events += events
 
-    def records(self, ledger: Ledger) -> Iterator[list[tuple[bytes, bytes]]]:
+    def dropped(self, id: str) -> None:
+        """Its state is not what it was: a tombstone was found among the events."""
+        if self._every:
+            self._dirty.add(id)
+
+    def records(self, ledger: Ledger) -> Iterator[list[tuple[bytes, bytes | None]]]:
         """Batches of records; the ledger must hold nothing that is not on disk."""
-        batch: list[tuple[bytes, bytes]] = []
+        batch: list[tuple[bytes, bytes | None]] = []
         size = 0
         fold = self._aggregate.fingerprint
         for id in self._dirty:
-            state, n = ledger.held[id]
-            raw = msgspec.Raw(self._encoder.encode(state))
-            batch.append((id.encode(), self._encoder.encode(_Snapshot(fold, n, raw))))
-            size += len(batch[-1][1])
+            value = self._value(fold, ledger.held.get(id))
+            batch.append((id.encode(), value))
+            size += len(value or b"")
             if size > _BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
@@ -101,6 +114,12 @@ class Snapshots:
         yield [*batch, (POSITION, self._encoder.encode(position))]
         self._writing |= self._dirty
         self._dirty, self._events = set(), 0
+
+    def _value(self, fold: str, held: Held | None) -> bytes | None:
+        if held is None:
+            return None
+        raw = msgspec.Raw(self._encoder.encode(held.state))
+        return self._encoder.encode(_Snapshot(fold, held.version, raw))
 
     def landed(self) -> None:
         """Everything is on disk."""

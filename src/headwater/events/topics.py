@@ -6,8 +6,10 @@
     NAME.commands    commands from processes that do not own the partition; a day
     NAME.replies     their answers; an hour
     dlq.NAME.owners  commands that are not understood (`headwater deadletters list`)
+    NAME.saga.SAGA.retry, dlq.NAME.saga.SAGA   events that a saga could not handle (`letters`)
 
-All but the last two have as many partitions as the events, and the same partition for the same aggregate.
+All but the replies and the dead letters have as many partitions as the events, and the same partition
+for the same aggregate.
 """
 
 from __future__ import annotations
@@ -51,6 +53,12 @@ def ensure(admin: AdminClient, aggregate: Aggregate[Any], partitions: int) -> in
                 hint="an aggregate's records must lie in the same partition of each",
             )
     return count
+
+
+def ensure_letters(admin: AdminClient, source: str, letters: str, retry: str) -> None:
+    """A saga's dead letters, and where they are sent back to."""
+    count = _partitions(admin, source)
+    _create(admin, {letters: (1, {}), retry: (count, {"retention.ms": str(7 * DAY_MS)})})
 
 
 def _create(admin: AdminClient, wanted: Mapping[str, tuple[int, dict[str, str]]]) -> None:

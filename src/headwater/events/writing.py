@@ -7,7 +7,7 @@ whether it arrived is what the log says after the next claim.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from headwater.events import packing
 from headwater.events.answers import Answer
@@ -59,7 +59,7 @@ class Writing:
     def produce(
         self,
         topic: str,
-        found: list[tuple[bytes, bytes]],
+        found: Sequence[tuple[bytes, bytes | None]],
         at_ms: int,
         done: Callable[[Stored], None],
     ) -> None:

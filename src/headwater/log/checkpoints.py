@@ -30,6 +30,7 @@ from headwater.log.files import FileSystem
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+OF_ALL = (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DURABLE_OFFSET = "durable-offset"

@@ -5,16 +5,17 @@ dirty part fills the map of newest records (`latest`), then every segment from t
 anew, batch by batch (`survivors`). The originals must stay untouched: the outcome are `.cleaned`
 files, synced, which nobody looks at until `compaction.apply` has decided that they count (`swap`).
 
-Every batch is checked before anything follows from it. Damage ends the compaction with
-CorruptSegment and nothing is dropped: a key that cannot be read might be anyone's newest. A batch with
-the right checksum whose records cannot be read is another matter: a producer sent it so (earlier
-versions stored such), and it will never be any better. It stays as it is and the result names it; where
-not even its keys can be read, they take nobody's place.
+Every batch is checked before anything follows from it. A segment with damage in it is left as it is,
+byte for byte, and the others are compacted without it: what would have been dropped because of its records
+stays, and so do all tombstones and markers, which may speak of records in it.
+A batch with the right checksum whose records cannot be read is another matter: a producer sent it so
+(earlier versions stored such), and it will never be any better. It alone stays as it is and the result
+names it; where not even its keys can be read, they take nobody's place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headwater.log import swap
@@ -22,6 +23,7 @@ from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Plan, Result, Source
 from headwater.log.files import FileSystem
 from headwater.log.latest import Latest
+from headwater.log.segment import CorruptSegment
 from headwater.log.sources import Between, batches_of, damage
 from headwater.log.survivors import Aborted, Survivors
 from headwater.record import batch as batches
@@ -40,20 +42,30 @@ def compact(
     aborted: Aborted | None = None,
     between: Between | None = None,
 ) -> Result:
-    """Carry out the plan; returns what was made. Raises CorruptSegment, CannotCompact, OSError.
+    """Carry out the plan; returns what was made. Raises CannotCompact, OSError.
 
     `aborted` is where transactions come in: without it a log with transactional data is refused,
     because the newest record of a key might be one that was never committed.
     """
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier compaction was interrupted; open the log again first")
-    swap.forget(files, directory)
-    work = _Compaction(files, directory, plan, aborted or _refuse, between or (lambda _: None))
-    try:
-        return work.run()
-    except Exception:
+    damaged: dict[int, str] = {}
+    while True:
         swap.forget(files, directory)
-        raise
+        work = _Compaction(
+            files, directory, plan, aborted or _refuse, between or (lambda _: None), damaged
+        )
+        try:
+            return work.run()
+        except CorruptSegment as error:
+            swap.forget(files, directory)
+            base_offset = int(error.path.stem)
+            if base_offset in damaged:
+                raise
+            damaged[base_offset] = str(error)
+        except Exception:
+            swap.forget(files, directory)
+            raise
 
 
 def _refuse(header: BatchHeader) -> bool:
@@ -66,13 +78,21 @@ class _Compaction:
     """One run of `compact`."""
 
     def __init__(
-        self, files: FileSystem, directory: Path, plan: Plan, aborted: Aborted, between: Between
+        self,
+        files: FileSystem,
+        directory: Path,
+        plan: Plan,
+        aborted: Aborted,
+        between: Between,
+        damaged: Mapping[int, str],
     ) -> None:
         self._files = files
         self._directory = directory
         self._plan = plan
         self._aborted = aborted
         self._between = between
+        self._damaged = damaged
+        """Segments to be left as they are, by base offset, and why."""
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
         self._unreadable: dict[int, str] = {}
 
@@ -87,10 +107,11 @@ class _Compaction:
             delete_retention_ms=plan.delete_retention_ms,
             producers=plan.producers,
             aborted=self._aborted,
+            nothing_expires=bool(self._damaged),
         )
         made = []
-        for group in plan.groups:
-            reached = [source for source in group if source.base_offset < cleaned_offset]
+        for run in (run for group in plan.groups for run in self._intact(group)):
+            reached = [source for source in run if source.base_offset < cleaned_offset]
             written = self._rewrite(reached, survivors) if reached else None
             if written is not None:
                 made.append(written)
@@ -104,8 +125,19 @@ class _Compaction:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
+            tuple(self._damaged.values()),
             tuple(self._unreadable.values())[:UNREADABLE_MAX],
         )
+
+    def _intact(self, group: Sequence[Source]) -> list[list[Source]]:
+        """The group without its damaged segments: what lies on either side is not put together."""
+        runs: list[list[Source]] = [[]]
+        for source in group:
+            if source.base_offset in self._damaged:
+                runs.append([])
+            else:
+                runs[-1].append(source)
+        return [run for run in runs if run]
 
     # ---- first pass ----------------------------------------------------------------------------
 
@@ -115,6 +147,9 @@ class _Compaction:
         cleaned_offset = dirty
         for source in self._plan.sources:
             if source.next_offset <= dirty:
+                continue
+            if source.base_offset in self._damaged:
+                cleaned_offset = source.next_offset
                 continue
             for position, header, batch in batches_of(
                 self._files, self._directory, source, self._between

@@ -114,6 +114,8 @@ class Result:
     records_kept: int
     bytes_read: int
     bytes_kept: int
+    damaged: tuple[str, ...] = ()
+    """Segments that were left as they are because of damage: where, and what is wrong."""
     unreadable: tuple[str, ...] = ()
     """Intact batches whose records cannot be read, each in a sentence; they were left as they are."""
 
@@ -123,6 +125,7 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Result:
         fields: dict[str, Any] = json.loads(text)
+        fields["damaged"] = tuple(fields.get("damaged", ()))
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )

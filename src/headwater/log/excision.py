@@ -125,7 +125,7 @@ class _Excision:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
-            tuple(self._unreadable[:UNREADABLE_MAX]),
+            unreadable=tuple(self._unreadable[:UNREADABLE_MAX]),
         )
 
     def _rewrite(self, source: Source) -> Made | None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from headwater.log import atomic_file
 from headwater.record.varint import Buffer
 
 IOV_MAX = 1024
@@ -167,17 +168,7 @@ class Files:
             return None
 
     def write_atomic(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(path.name + ".tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
-        os.replace(temporary, path)
-        self.sync_dir(path.parent)
+        atomic_file.write(path, data)
 
     def write(self, path: Path, data: bytes) -> None:
         """Whole content, without waiting for the disk: for what can be rebuilt."""
@@ -197,11 +188,7 @@ class Files:
         self.sync_dir(directory.parent)
 
     def sync_dir(self, directory: Path) -> None:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        atomic_file.sync_folder(directory)
 
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)

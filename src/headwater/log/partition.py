@@ -293,18 +293,18 @@ class PartitionLog:
 
     def find_time(self, timestamp: int) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""
-        return reading.find_time(self._readable(), timestamp, self.start_offset)
+        return reading.find_time(self.readable(), timestamp, self.start_offset)
 
     def find_max_timestamp(self) -> Found | None:
         """The record with the latest timestamp; the first such."""
-        readable, start = self._readable(), self.start_offset
+        readable, start = self.readable(), self.start_offset
         latest = [reading.latest_timestamp(segment, end, start) for segment, end in readable]
         if not latest or max(latest) < 0:
             return None
         return reading.find_time(readable[latest.index(max(latest)) :], max(latest), start)
 
-    def _readable(self) -> list[tuple[Segment, int]]:
-        """Segments that have something for readers, each with the file position of its end."""
+    def readable(self) -> list[tuple[Segment, int]]:
+        """Segments that have something for readers, each with the file position of its end there."""
         segments, limit = self.segments, self.durable_offset
         ends = [(segment, self._readable_end(segment, limit)) for segment in segments]
         return [(s, end) for s, end in ends if end and s.next_offset > self.start_offset]

@@ -205,6 +205,12 @@ class _Recovery:
                         if not _is_compacted(segment, at, header, following):
                             raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
                         return at
+                    if (
+                        header.base_offset < segment.next_offset
+                        and at + header.size == segment.size
+                    ):
+                        # Nothing behind it would put it right: the segment would end before its start.
+                        raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
                     segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                     position = at + header.size
                     if segment.next_offset >= self._recovery_point:

@@ -197,6 +197,72 @@ def test_a_speculative_attempt_does_not_disturb_the_first(new_run: NewRun) -> No
     assert seen(run) == ["a"]
 
 
+def is_held_up(run: Run) -> bool:
+    """Whether readers of committed data stop before the end of a partition."""
+    places = dict.fromkeys([(run.topic, 0), (run.topic, 1)], connect.LATEST)
+    stable = run.cluster.list_offsets(places, connect.READ_COMMITTED)
+    return stable != run.cluster.list_offsets(places)
+
+
+def test_a_speculative_attempt_that_lost_holds_nobody_up(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    first = run.task(1, 0, ["b"])
+    run.task(1, 0, ["b"], attempt=1)  # killed: the first was faster
+    run.commit(1, [first])
+    assert not is_held_up(run)
+    slow = run.task(2, 0, ["c"])
+    run.commit(2, [run.task(2, 0, ["c"], attempt=1)])
+    assert not is_held_up(run)
+    assert seen(run) == ["a", "b", "c"]
+    assert listing.closed(run.cluster, [slow.part]) == [slow.part]
+
+
+def test_a_loser_that_has_begun_and_written_nothing_yet_cannot_go_on(new_run: NewRun) -> None:
+    """
+    loser   begin ─────────────────────── add a partition: refused
+    driver          decide ── end ── fence
+    """
+    run = new_run()
+    run.do(0, ["a"])
+    loser = transaction.begin(run.cluster, f"headwater-sink-{run.query}-0-1", 60_000)
+    run.do(1, ["b"])
+    with pytest.raises(PartLost):
+        transaction.add_partitions(run.cluster, loser, [(run.topic, 0)])
+    assert not is_held_up(run)
+
+
+def test_a_loser_that_begins_after_the_decision_writes_nothing(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    run.do(1, ["b"])
+    with pytest.raises(BatchRefused):
+        run.task(1, 0, ["b"], attempt=1)
+    with pytest.raises(BatchRefused):
+        run.task(0, 0, ["a"], attempt=1)
+    assert not is_held_up(run)
+    assert seen(run) == ["a", "b"]
+
+
+def test_an_orphan_is_fenced_once_and_not_in_every_batch(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    loser = run.task(1, 0, ["b"], attempt=3)
+    run.do(1, ["b"])
+    assert listing.closed(run.cluster, [loser.part])
+    group = Decisions(run.cluster, run.query).group
+    assert listing.orphans(run.cluster, group) == []
+
+
+def test_what_a_dead_run_left_open_is_ended_by_a_batch_without_rows(new_run: NewRun) -> None:
+    new_run().tasks(0, ["a"], ["b"])  # its driver is killed here
+    run = new_run()
+    assert is_held_up(run)
+    run.do(0, [], [])
+    assert not is_held_up(run)
+    assert seen(run) == []
+
+
 def test_abort_takes_back_what_was_prepared(new_run: NewRun) -> None:
     run = new_run()
     run.abort(0, [*run.tasks(0, ["a"], ["b"]), None])

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.catalogue import Topic
 from headwater.broker.partition import Partition
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.transactions.admission import Admission, NotAdmitted
-from headwater.broker.transactions.coordinator import Written
 from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.state_manager import Written
 from headwater.broker.validation import Candidate, Checked
 from headwater.log.append import (
     BatchExceedsSegment,
@@ -249,7 +250,7 @@ def _refused_at_once(
         return _row(part, code, None)
     if not 0 <= part.index < topic.partitions or broker.partition(topic.name, part.index) is None:
         return _row(part, ErrorCode.unknown_topic_or_partition, None)
-    if topic.is_internal:
+    if internal_topics.written_by_broker(topic.name):
         return _row(
             part, ErrorCode.invalid_topic_exception, f"{topic.name} is written by the broker only"
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import PARTITIONS_MAX, TopicError
@@ -39,6 +40,12 @@ def _check(broker: Broker, asked: Any) -> None:
     if topic is None:
         raise TopicError(
             ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+        )
+    row = internal_topics.find(asked.name)
+    if row is not None and row.hashed:
+        raise TopicError(
+            ErrorCode.invalid_topic_exception,
+            f"{asked.name} does not grow: the partition of its records depends on their number.",
         )
     if asked.count == topic.partitions:
         raise TopicError(

@@ -8,7 +8,7 @@ or to the broker's time-out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +50,13 @@ def write(
     slot: int,
     transactional_id: str,
     arrow: Iterable[Any],
+    must_be_wanted: Callable[[], object],
 ) -> Part:
-    """Send all rows and wait until they are stored; the transaction stays open."""
+    """Send all rows and wait until they are stored; the transaction stays open.
+
+    `must_be_wanted` is called once a transaction is begun, before anything is in it; it raises where the
+    batch can do without this attempt (see `listing`).
+    """
     from headwater.spark.sink.rows import Rows  # numba: for workers only, the driver waits for it
 
     worker.settle()
@@ -72,6 +77,7 @@ def write(
                 identity = transaction.begin(
                     cluster, transactional_id, settings.transaction_timeout_ms
                 )
+                must_be_wanted()
                 producing = Producing(
                     cluster, identity, settings.codec, settings.delivery_timeout_s
                 )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from headwater.spark import connect
-from headwater.spark.connect import Cluster
+from headwater.spark.connect import Cluster, TopicPartition
 from headwater.spark.sink import ending, listing, part
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.decisions import Decision, Decisions
@@ -45,8 +45,6 @@ class Prepared(WriterCommitMessage):
     part: Part
     decided: bool = False
     """The batch had been decided before: nothing was written, or only what was lost."""
-    first: bool = False
-    """The first batch that this worker sees of the run: an earlier run may have been killed."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -64,12 +62,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "Spark does not say which query and batch this task belongs to.",
                 hint="The sink needs micro-batches: leave out trigger(continuous=...) and realTime.",
             )
+        return self.write_as(task, iterator)
+
+    def write_as(self, task: Task, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         cluster = connect.cluster(self._settings.client)
         first = task.batch <= _first_batches.get((task.sink, task.run), task.batch)
         known = _latest_decision(cluster, task) if first else None
         if known is not None and known.batch == task.batch:
             return self._write_lost(cluster, task, known, iterator)
-        return Prepared(task, self._write_part(cluster, task, iterator), first=first)
+        return Prepared(task, self._write_part(cluster, task, iterator))
 
     def _write_lost(
         self, cluster: Cluster, task: Task, known: Decision, iterator: Iterator[pa.RecordBatch]
@@ -78,21 +79,30 @@ class StreamWriter(DataSourceStreamArrowWriter):
         mine = [each for each in decision.parts if each.slot == task.slot]
         lost = ending.finish(cluster, mine)
         rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
-        return Prepared(task, rewritten, decided=True, first=True)
+        return Prepared(task, rewritten, decided=True)
 
     def _write_part(self, cluster: Cluster, task: Task, iterator: Iterator[pa.RecordBatch]) -> Part:
         return part.write(
-            cluster, self._settings, self._columns, task.slot, task.transactional_id, iterator
+            cluster,
+            self._settings,
+            self._columns,
+            task.slot,
+            task.transactional_id,
+            iterator,
+            lambda: _must_be_undecided(cluster, task),
         )
 
     # ---- on the driver ----------------------------------------------------------------------------
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         prepared = [each for each in messages if isinstance(each, Prepared)]
-        if not any(each.part.rows or each.decided for each in prepared):
+        if not prepared:
             return
         cluster = connect.cluster(self._settings.client)
         decisions = Decisions(cluster, prepared[0].task.sink)
+        if not any(each.part.rows or each.decided for each in prepared):
+            listing.abort_orphans(cluster, decisions.group)
+            return
         identity, known = decisions.claim()
         parts = tuple(each.part for each in prepared if each.part.rows)
         run = prepared[0].task.run
@@ -109,8 +119,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             _must_be_open(cluster, [each for each in parts if each in decision.parts])
             decisions.write(identity, decision)
         self._end(cluster, decision)
-        if any(each.first or each.task.attempt for each in prepared):
-            listing.abort_orphans(cluster, decisions.group)
+        listing.abort_orphans(cluster, decisions.group, _place(decision))
 
     def _end(self, cluster: Cluster, decision: Decision) -> None:
         lost = ending.finish(cluster, decision.parts)
@@ -137,6 +146,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
             listing.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
 
 
+def _place(decision: Decision) -> TopicPartition | None:
+    """A partition that the batch wrote to."""
+    found = next((each.witness for each in decision.parts if each.witness is not None), None)
+    return None if found is None else found[:2]
+
+
 def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
     closed = listing.closed(cluster, parts)
     if closed:
@@ -153,13 +168,20 @@ _first_batches: dict[tuple[str, str], int] = {}
 
 
 def _latest_decision(cluster: Cluster, task: Task) -> Decision | None:
+    known = _must_be_undecided(cluster, task)
+    if task.run:
+        _first_batches.setdefault((task.sink, task.run), task.batch)
+    return known
+
+
+def _must_be_undecided(cluster: Cluster, task: Task) -> Decision | None:
+    """The latest decision, where it is not one that makes this attempt needless: its run has decided the
+    batch with another attempt, or another run has come further."""
     known = Decisions(cluster, task.sink).noted()
     if known is not None and known.batch > task.batch:
         raise _too_old(known.batch, task.batch)
     if known is not None and known.batch == task.batch:
         _must_be_another_run(known, task.run)
-    if task.run:
-        _first_batches.setdefault((task.sink, task.run), task.batch)
     return known
 
 

@@ -1,0 +1,35 @@
+"""For how long a claim counts before its owner must claim again. `Application` asks once, at its start.
+
+Brokers forget transactional ids and producers that were silent for long. An owner that claims again well
+before is never forgotten, and an owner that sleeps past its lease decides nothing when it awakes.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+LEASE_S = 3600.0
+LEASE_S_MIN = 0.2
+_SHARE = 4
+"""A claim is renewed when so large a part of what the broker remembers has passed."""
+_MEMORIES = ("transactional.id.expiration.ms", "producer.id.expiration.ms")
+_TIMEOUT_S = 10.0
+
+
+def of(admin: AdminClient) -> float:
+    """In seconds; LEASE_S where the broker does not tell (a user may lack the right to ask)."""
+    try:
+        nodes = admin.list_topics(timeout=_TIMEOUT_S).brokers
+        wanted = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(nodes))))
+        (found,) = admin.describe_configs([wanted], request_timeout=_TIMEOUT_S).values()
+        configs = {name: entry.value for name, entry in found.result(_TIMEOUT_S).items()}
+    except (KafkaException, StopIteration, TimeoutError):
+        return LEASE_S
+    return shortest([configs.get(name) for name in _MEMORIES])
+
+
+def shortest(memories_ms: list[str | None]) -> float:
+    """A part of the shortest memory, and never more than LEASE_S."""
+    known = [int(each) / 1000 / _SHARE for each in memories_ms if each and each.isdigit()]
+    return max(LEASE_S_MIN, min([LEASE_S, *known]))
