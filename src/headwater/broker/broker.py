@@ -22,6 +22,7 @@ from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
+from headwater.broker.disk_space import DiskSpace
 from headwater.broker.excisions import Excisions
 from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
@@ -50,6 +51,8 @@ from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
 from headwater.broker.validation import Validation
+from headwater.broker.watchdog import Watchdog
+from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
 
@@ -90,7 +93,7 @@ class Broker:
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
-        self._files = files or Files()
+        self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
 
@@ -117,6 +120,11 @@ class Broker:
         self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
+            self.disk_space = DiskSpace(
+                self._files, self.data, self.settings, self.health, self.clock.now_ms
+            )
+            self.disk_space.look()
+            self.disk.write_failed = self._write_failed
             log = catalogue.open_log(self.store)
             self._catalogue_partition = Partition(
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
@@ -176,8 +184,16 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
+        self.watchdog = Watchdog(
+            self.health, lambda: int(self.settings.get("event.loop.turn.warn.ms"))
+        )
+        self.watchdog.start()
         self.health_topic = HealthTopic(self)
         self.health_topic.start()
+
+    def _write_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.disk_space.write_failed(error, self.executor)
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -221,6 +237,7 @@ class Broker:
         self.stopping = True
         self.doors.close()
         await self.health_topic.stop()
+        self.watchdog.stop()
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headwater.log import swap
+from headwater.log import aborted, swap
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Plan, Result, Source
 from headwater.log.files import FileSystem
 from headwater.log.latest import Latest
 from headwater.log.segment import CorruptSegment
 from headwater.log.sources import Between, batches_of, damage
-from headwater.log.survivors import Aborted, Survivors
+from headwater.log.survivors import Survivors
 from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
@@ -39,22 +39,15 @@ def compact(
     directory: Path,
     plan: Plan,
     *,
-    aborted: Aborted | None = None,
     between: Between | None = None,
 ) -> Result:
-    """Carry out the plan; returns what was made. Raises CannotCompact, OSError.
-
-    `aborted` is where transactions come in: without it a log with transactional data is refused,
-    because the newest record of a key might be one that was never committed.
-    """
+    """Carry out the plan; returns what was made. Raises CannotCompact, OSError."""
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier compaction was interrupted; open the log again first")
     damaged: dict[int, str] = {}
     while True:
         swap.forget(files, directory)
-        work = _Compaction(
-            files, directory, plan, aborted or _refuse, between or (lambda _: None), damaged
-        )
+        work = _Compaction(files, directory, plan, between or (lambda _: None), damaged)
         try:
             return work.run()
         except CorruptSegment as error:
@@ -68,12 +61,6 @@ def compact(
             raise
 
 
-def _refuse(header: BatchHeader) -> bool:
-    raise CannotCompact(
-        f"offset {header.base_offset} is transactional, and nothing tells whether it was committed"
-    )
-
-
 class _Compaction:
     """One run of `compact`."""
 
@@ -82,14 +69,13 @@ class _Compaction:
         files: FileSystem,
         directory: Path,
         plan: Plan,
-        aborted: Aborted,
         between: Between,
         damaged: Mapping[int, str],
     ) -> None:
         self._files = files
         self._directory = directory
         self._plan = plan
-        self._aborted = aborted
+        self._aborted = aborted.among(plan.aborted)
         self._between = between
         self._damaged = damaged
         """Segments to be left as they are, by base offset, and why."""
@@ -177,8 +163,9 @@ class _Compaction:
 
     def _rewrite(self, sources: Sequence[Source], survivors: Survivors) -> Made | None:
         """One new segment from these; None if it would be the same as the one it came from."""
+        plan = self._plan
         output = CleanedSegment(
-            self._files, self._directory, sources, self._plan.index_interval_bytes
+            self._files, self._directory, sources, plan.index_interval_bytes, plan.aborted
         )
         try:
             changed = self._fill(output, sources, survivors)

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headwater.log import swap
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.cleaning import UNREADABLE_MAX
 from headwater.log.compaction_plan import Made, Result, Source
@@ -74,6 +75,8 @@ class Work:
     target: Target
     index_interval_bytes: int
     dry_run: bool = False
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """Every aborted transaction whose marker lies in the sources."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -83,6 +86,7 @@ class Work:
         fields = json.loads(text)
         fields["sources"] = tuple(Source(**source) for source in fields["sources"])
         fields["target"] = Target(**fields["target"])
+        fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)
 
 
@@ -130,8 +134,9 @@ class _Excision:
 
     def _rewrite(self, source: Source) -> Made | None:
         """The segment without the records; None if it has none of them."""
+        work = self._work
         output = CleanedSegment(
-            self._files, self._directory, [source], self._work.index_interval_bytes
+            self._files, self._directory, [source], work.index_interval_bytes, work.aborted
         )
         changed = False
         try:

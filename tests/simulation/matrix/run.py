@@ -124,6 +124,8 @@ class Run:
         self.oracle.nobody_died()
         if not is_fenced:
             self._again()
+            self.do(self.world.wait(10))
+            self.do(self.oracle.ended())
 
     def check(self, *, restarted: bool) -> None:
         if restarted:  # what was decided before is carried out now

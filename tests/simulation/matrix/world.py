@@ -25,7 +25,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.registry import Context, Later
 from headwater.broker.security.doors import Doors
 from headwater.errors import HeadwaterError
-from headwater.log import aborted, compaction, excision
+from headwater.log import compaction, excision
 from headwater.log.cleaned import CannotCompact
 from headwater.log.compaction import Plan
 from headwater.log.excision import Work
@@ -238,8 +238,7 @@ def _child(disk: FaultyDisk, command: Sequence[str], given: str) -> str:
     try:
         if excision.__name__ in command:
             return excision.excise(disk, directory, Work.from_json(given)).to_json()
-        known = aborted.reader(disk, directory)
-        return compaction.compact(disk, directory, Plan.from_json(given), aborted=known).to_json()
+        return compaction.compact(disk, directory, Plan.from_json(given)).to_json()
     except (RecordError, CannotCompact, OSError) as error:
         raise child.ChildFailed(f"{directory}: {error}") from error
 

@@ -29,7 +29,7 @@ from headwater.log.append import (
     KeyMissing,
     TimestampOutOfRange,
 )
-from headwater.log.partition import StorageFailed
+from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.producers import (
     FencedEpoch,
     NotTransactional,
@@ -199,6 +199,8 @@ def _append(
         if isinstance(outcome, RecordError):
             raise outcome
         data, header = outcome
+        if broker.disk_space.refusing and not _is_retry(log, header):
+            raise StorageFailed(broker.disk_space.sentence())
         added = _admit(broker, pending, partition, header) if header.is_transactional else None
         stored = log.check_producer(header)
         if stored is not None:
@@ -218,6 +220,14 @@ def _append(
     if added is not None:
         pending.wait_for(*added, row)
     return row
+
+
+def _is_retry(log: PartitionLog, header: BatchHeader) -> bool:
+    """Whether it is stored already, and takes no room."""
+    try:
+        return log.check_producer(header) is not None
+    except ProducerError:
+        return False
 
 
 def _admission(broker: Broker, request: Any, context: Context) -> Admission:
