@@ -39,7 +39,7 @@ DIFFERENCES = {
     "offsets.topic.num.partitions": "1, where Kafka has 50: one node has no load to spread",
     "offsets.topic.replication.factor": "1, where Kafka has 3",
     "process.roles": "both roles by default",
-    "queued.max.request.bytes": "64 MiB, where Kafka has no bound",
+    "queued.max.request.bytes": "128 MiB, where Kafka has no bound, and counts more than requests",
     "sasl.enabled.mechanisms": "SCRAM by default, where Kafka has GSSAPI; read-only",
     "share.coordinator.state.topic.min.isr": "1, where Kafka has 2",
     "share.coordinator.state.topic.num.partitions": "1, where Kafka has 50",
