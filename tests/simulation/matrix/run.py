@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.testing.faulty_disk import PowerCut
 from headwater.testing.volatile import Outcome
 
@@ -44,7 +45,7 @@ class Run:
             simulated(patch, lambda: self.world)
             try:
                 self._play()
-            except (Violation, NoAnswer) as violation:
+            except (Violation, NoAnswer, HeadwaterError) as violation:
                 raise Violation(self._told(violation)) from violation
             finally:
                 self.world.abandon()
