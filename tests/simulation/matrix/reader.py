@@ -82,7 +82,9 @@ def _take(found: Found, row: dict, offset: int, committed: bool, where: str) -> 
         try:
             given = records.decode(data, position) if not header.is_control else []
         except RecordError as error:
-            raise Violation(f"{where}: a reader cannot decode offset {header.base_offset}: {error}") from error
+            raise Violation(
+                f"{where}: a reader cannot decode offset {header.base_offset}: {error}"
+            ) from error
         while waiting and waiting[0][0] <= header.last_offset:
             aborted.add(waiting.pop(0)[1])
         if header.is_control:

@@ -239,9 +239,7 @@ def _child(disk: FaultyDisk, command: Sequence[str], given: str) -> str:
         if excision.__name__ in command:
             return excision.excise(disk, directory, Work.from_json(given)).to_json()
         known = aborted.reader(disk, directory)
-        return compaction.compact(
-            disk, directory, Plan.from_json(given), aborted=known
-        ).to_json()
+        return compaction.compact(disk, directory, Plan.from_json(given), aborted=known).to_json()
     except (RecordError, CannotCompact, OSError) as error:
         raise child.ChildFailed(f"{directory}: {error}") from error
 
