@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.browse.errors import NotThere
+from confluent_kafka import KafkaError
+
+from headwater.browse.errors import NotThere, Refused
 from headwater.browse.log import TIMEOUT_S, Log, read_from
 
 TOPIC = "__headwater_health"
@@ -116,15 +118,18 @@ class HealthReader:
         """What is told now; None where nobody tells anything. Raises Unreachable."""
         with self._lock:
             try:
-                first, end = self._log.ranges(TOPIC, [0])[0]
-            except NotThere:
-                return None
-            now = time.monotonic()
-            if end < self._next or now >= self._whole_at + WHOLE_S:
-                self._next, self._subjects, self._whole_at = 0, {}, now
-            if end > self._next:
-                self._read(max(first, self._next), end)
-            return BrokerHealth(dict(self._subjects))
+                return self._look()
+            except (NotThere, Refused):
+                return None  # no such topic, one that is just being made, or not ours to read
+
+    def _look(self) -> BrokerHealth:
+        first, end = self._log.ranges(TOPIC, [0])[0]
+        now = time.monotonic()
+        if end < self._next or now >= self._whole_at + WHOLE_S:
+            self._next, self._subjects, self._whole_at = 0, {}, now
+        if end > self._next:
+            self._read(max(first, self._next), end)
+        return BrokerHealth(dict(self._subjects))
 
     def _read(self, first: int, end: int) -> None:
         deadline = time.monotonic() + TIMEOUT_S
@@ -132,7 +137,10 @@ class HealthReader:
             read_from(consumer, TOPIC, {0: first})
             while self._next < end and time.monotonic() < deadline:
                 for message in consumer.consume(500, 0.2):
-                    if message.error() is not None:
+                    error = message.error()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise Refused(f"{TOPIC} cannot be read: {error.str()}")
+                    if error is not None:
                         self._next = max(self._next, message.offset() or 0)  # the end, behind gaps
                         continue
                     self._hear(message.key(), message.value())

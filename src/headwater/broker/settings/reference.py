@@ -33,12 +33,13 @@ DIFFERENCES = {
     "listener.security.protocol.map": "read-only",
     "listeners": "loopback by default, and read-only",
     "log.dir": "`data/log`, where Kafka has a folder under `/tmp`",
+    "log.min.free.bytes": "headwater's own",
     "min.insync.replicas": "a plain default; Kafka writes it down as a dynamic one at first start",
     "node.id": "1 by default, where Kafka asks for one",
     "offsets.topic.num.partitions": "1, where Kafka has 50: one node has no load to spread",
     "offsets.topic.replication.factor": "1, where Kafka has 3",
     "process.roles": "both roles by default",
-    "queued.max.request.bytes": "64 MiB, where Kafka has no bound",
+    "queued.max.request.bytes": "128 MiB, where Kafka has no bound, and counts more than requests",
     "sasl.enabled.mechanisms": "SCRAM by default, where Kafka has GSSAPI; read-only",
     "share.coordinator.state.topic.min.isr": "1, where Kafka has 2",
     "share.coordinator.state.topic.num.partitions": "1, where Kafka has 50",
@@ -59,6 +60,7 @@ DIFFERENCES = {
     "transaction.state.log.replication.factor": "1, where Kafka has 3",
 }
 NOT_IN_KAFKA = {
+    "log.min.free.bytes",
     name for name, text in DIFFERENCES.items() if "own" in text.split() or "not show" in text
 }
 """Those of them that Apache Kafka does not list at all."""
