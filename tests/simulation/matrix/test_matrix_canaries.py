@@ -6,7 +6,6 @@ finds it; the same seed must pass with the code as it is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.progress import Progress
 from headwater.log.store import LogStore
+from headwater.record import validate
 
 from .run import Run
 from .world import Violation
@@ -161,6 +161,10 @@ def _tasks_that_die(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(excision_request, "read", trusting)
 
 
+def _records_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(validate, "check_records", _nothing)
+
+
 def _state_that_must_be_whole(patch: pytest.MonkeyPatch) -> None:
     def raise_it(self: Any, found: replay.Damage, meaning: str) -> None:
         raise OSError(f"{found}")
@@ -201,7 +205,10 @@ CANARIES: dict[str, Canary] = {
         "compaction", "kill", _aborts_that_compaction_does_not_know, ("lost", "do not end up")
     ),
     "state topics that retention empties": Canary(
-        "transactions", "kill", _state_topics_with_default_configs, ("is forgotten", "has committed")
+        "transactions",
+        "kill",
+        _state_topics_with_default_configs,
+        ("is forgotten", "has committed"),
     ),
     "a time-out that writes without looking again": Canary(
         "transactions",
@@ -234,6 +241,9 @@ CANARIES: dict[str, Canary] = {
     "a start that wants every byte of the groups' state": Canary(
         "groups", "altered", _state_that_must_be_whole, ("does not start",)
     ),
+    "a poison batch that is accepted": Canary(
+        "produce", "kill", _records_that_nobody_looks_at, ("cannot decode",)
+    ),
     "strays that are sought in a circle": Canary(
         "transactions", "full", _strays_that_are_sought_in_a_circle, ("RecursionError",)
     ),
@@ -264,8 +274,6 @@ def _first_found(canary: Canary) -> int | None:
             try:
                 Run(canary.operation, canary.fault, seed)()
             except Violation as violation:
-                if os.environ.get("HEADWATER_TELL"):
-                    print(seed, str(violation).splitlines()[0])
                 if any(part in str(violation).splitlines()[0] for part in canary.found):
                     return seed
     return None
