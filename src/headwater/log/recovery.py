@@ -71,8 +71,10 @@ def open_partition(
     report = Report()
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
+    lost = _lost_segments(files, directory)
     segments = _find_segments(files, directory, now_ms, start_offset)
     _look_at_front(directory, segments, start_offset, report)
+    _look_between(directory, segments, lost, report)
     found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
@@ -338,6 +340,31 @@ def _look_at_front(
             start_offset,
             segments[0].base_offset - 1,
         )
+
+
+def _lost_segments(files: FileSystem, directory: Path) -> list[int]:
+    """Where segments began of which only indexes are left."""
+    names = set(files.list(directory))
+    bases = {name[:20] for name in names if name[20:] in (".index", ".timeindex")}
+    return sorted(int(base) for base in bases if base.isdigit() and f"{base}.log" not in names)
+
+
+def _look_between(
+    directory: Path, segments: list[Segment], lost: list[int], report: Report
+) -> None:
+    """Segments are removed from the front, or replaced: one that is missing between two others was
+    removed by somebody else."""
+    for base in lost:
+        behind = [each.base_offset for each in segments if each.base_offset > base]
+        if behind and segments[0].base_offset < base:
+            report.missing = (base, behind[0])
+            logger.error(
+                "%s: records from offset %d to %d are missing, and nobody has deleted them; restore "
+                "the files from a copy to get them back",
+                directory,
+                base,
+                behind[0] - 1,
+            )
 
 
 def _end_offset(

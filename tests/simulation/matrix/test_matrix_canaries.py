@@ -184,8 +184,9 @@ def _logs_that_are_read_anew_only_by_a_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "_retry", _nothing)
 
 
-def _front_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+def _segments_that_nobody_misses(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "_look_at_front", _nothing)
+    patch.setattr(recovery, "_look_between", _nothing)
 
 
 CANARIES: dict[str, Canary] = {
@@ -253,8 +254,8 @@ CANARIES: dict[str, Canary] = {
         _logs_that_are_read_anew_only_by_a_write,
         ("cannot be read", "the disk is well"),
     ),
-    "a log whose front may be missing": Canary(
-        "roll", "removed", _front_that_nobody_looks_at, ("nobody was told",)
+    "segments that nobody misses": Canary(
+        "roll", "removed", _segments_that_nobody_misses, ("nobody was told",)
     ),
 }
 
