@@ -50,7 +50,11 @@ class Cleaner:
 
     async def clean_dirtiest(self) -> bool:
         """Compact one partition; False if none needs it."""
-        dirty = [found for each in self._broker.all_partitions() if (found := self._plan(each))]
+        dirty = []
+        for partition in self._broker.all_partitions():
+            found = await self._plan(partition)
+            if found is not None:
+                dirty.append(found)
         if not dirty:
             return False
         _, partition, plan = max(dirty, key=lambda item: item[0])
@@ -58,16 +62,20 @@ class Cleaner:
             await self.clean(partition, plan)
         return True
 
-    def _plan(self, partition: Partition) -> tuple[int, Partition, Plan] | None:
+    async def _plan(self, partition: Partition) -> tuple[int, Partition, Plan] | None:
         """How dirty it is, and what to do; None if there is nothing to do, or not now."""
         settings, now_ms = self._broker.settings, self._broker.clock.now_ms()
-        if partition.failed is not None or partition.compaction_failed >= now_ms:
+        if not partition.log.config.compact or partition.failed is not None:
+            return None
+        if partition.compaction_failed >= now_ms:
             return None
         if partition.rewriting.locked():  # an excision is at work; the others need not wait for it
             return None
         rate = settings.get("log.cleaner.io.max.bytes.per.second")
         with self._broker.supervisor.duty("cleaner", f"{partition.topic}-{partition.number}"):
             partition.compaction_failed, before = now_ms + RETRY_MS, partition.compaction_failed
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._broker.executor, compaction.prepare, partition.log)
             plan = compaction.plan(
                 partition.log,
                 now_ms,
@@ -87,7 +95,7 @@ class Cleaner:
             if not await put_in_place(self._broker, partition, plan, result):
                 return
         partition.compaction_failed = 0
-        for sentence in result.damaged:
+        for sentence in (*result.damaged, *result.unreadable):
             partition.report_damage(CorruptBatch(f"left as it is by compaction: {sentence}"))
         logger.info(
             "%s-%d: compacted %d bytes to %d",

@@ -167,20 +167,22 @@ class Excisions:
 
     async def _excise_partition(self, partition: Partition, target: Target, dry_run: bool) -> int:
         async with partition.rewriting:
-            async with partition.maintenance:
-                if partition.log.active.size:
-                    partition.roll(self._broker.clock.now_ms())
-                await partition.settle()
-            log = partition.log
-            segments = [segment for segment in log.segments[:-1] if segment.size]
+            if partition.log.active.size:
+                partition.roll(self._broker.clock.now_ms())
+            await partition.settle()
+            log, end_offset = partition.log, partition.log.durable_offset
+            segments = [s for s in log.segments[:-1] if s.size and s.next_offset <= end_offset]
             work = Work(
                 tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments),
                 target,
                 log.config.index_interval_bytes,
                 dry_run,
+                tuple(entry for segment in segments for entry in segment.aborted),
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)
+            for sentence in result.unreadable:
+                partition.report_damage(f"not looked into by the excision: {sentence}")
             if result.made and not await put_in_place(
                 self._broker, partition, _plan(work, segments), result, keeps_dirty=True
             ):

@@ -36,7 +36,8 @@ class Housekeeping:
     def start(self) -> None:
         duties: list[tuple[str, Callable[[], float], Callable[[], Awaitable[None]]]] = [
             ("idle connections", lambda: TICK_SECONDS, self._close_idle),
-            ("memory of requests", lambda: TICK_SECONDS, self._let_in_again),
+            ("memory", lambda: TICK_SECONDS, self._watch_memory),
+            ("disk space", lambda: TICK_SECONDS, self._watch_space),
             ("retention", self._retention_seconds, self.retain),
             ("checkpoints", self._checkpoint_seconds, self._checkpoint),
             ("release", lambda: RELEASE_SECONDS, self._release),
@@ -82,7 +83,10 @@ class Housekeeping:
             log = partition.log
             if log.config.compact and log.is_overdue(now_ms):
                 partition.roll(now_ms)  # so that an idle log gets clean, too
-            count = retention.expired(log, now_ms)
+            loop = asyncio.get_running_loop()
+            count = await loop.run_in_executor(
+                self._broker.executor, retention.expired, log, now_ms
+            )
             if not count:
                 return
             if count == len(log.segments):
@@ -109,8 +113,12 @@ class Housekeeping:
             await self._in_disk_thread(store.sync_lazy)
         await self._in_disk_thread(store.checkpoint)
 
-    async def _let_in_again(self) -> None:
-        self._broker.let_in_again()
+    async def _watch_memory(self) -> None:
+        broker = self._broker
+        broker.memory.tick(broker.clock.monotonic(), tuple(broker.connections))
+
+    async def _watch_space(self) -> None:
+        await self._broker.disk_space.watch(self._broker.executor)
 
     async def _close_idle(self) -> None:
         limit_ms = self._broker.settings.get("connections.max.idle.ms")
@@ -130,8 +138,7 @@ class Housekeeping:
             with self._broker.supervisor.duty("release", f"{partition.topic}-{partition.number}"):
                 partition.log.producers.expire(before_ms)
                 if not partition.cold_reads and not partition.maintenance.locked():
-                    for segment in partition.log.segments[:-1]:
-                        segment.release()
+                    partition.log.release()
 
     def _retention_seconds(self) -> float:
         wanted: int = self._broker.settings.get("log.retention.check.interval.ms")

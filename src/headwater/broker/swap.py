@@ -40,8 +40,8 @@ async def _exchange(
         try:
             await loop.run_in_executor(broker.executor, exchange.run)
             old = compaction.finish(exchange)
-        except Exception:
-            await partition.reopen()  # only the disk knows how far it came
+        except Exception as error:
+            await partition.reopen(error)  # only the disk knows how far it came
             raise
         if keeps_dirty:
             exchange.log.cleaned_offset = cleaned_offset

@@ -7,6 +7,7 @@ removed, durably, what an earlier topic of that name left here.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from headwater.log.checkpoints import (
 )
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
+
+logger = logging.getLogger("headwater.log")
 
 FILES = (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)
 
@@ -39,8 +42,6 @@ class Progress:
         """The files as they were found, less what they no longer speak for."""
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
         """The files as they are on disk, where that is known."""
-        self._synced: dict[TopicPartition, int] = {}
-        """How far the logs that do not sync by themselves are on disk."""
 
     def read(self) -> None:
         """At start: what the last one left."""
@@ -83,28 +84,28 @@ class Progress:
             return log.start_offset
         if name == CLEANED_OFFSETS:
             return log.cleaned_offset
-        if log.config.durability == "disk":
-            return log.durable_offset
-        return self._synced.get(key, self.found(name, key))
+        return log.synced_offset
 
     def sync_lazy(self) -> None:
-        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
-        for key, log in tuple(self._logs.items()):
-            if log.config.durability != "disk":
-                reached = log.durable_offset
-                log.sync()
-                with self.changing:
-                    if self._logs.get(key) is log:  # else it speaks of a topic that is gone
-                        self._synced[key] = reached
+        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short.
 
-    def closed(self) -> None:
-        """All logs are closed, and on disk."""
-        self._synced = {key: log.durable_offset for key, log in self._logs.items()}
+        Where the disk does not confirm it, the log is fenced; the others are synced all the same, and
+        then the first error is raised.
+        """
+        failed: OSError | None = None
+        for log in tuple(self._logs.values()):
+            if log.config.durability != "disk" and not log.fenced:
+                try:
+                    log.sync()
+                except OSError as error:
+                    logger.error("%s: not synced: %s", log.directory, error)
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def drop(self, key: TopicPartition) -> None:
         """What was known of a log speaks for nobody any more."""
         with self.changing:
-            self._synced.pop(key, None)
             for found in self._found.values():
                 found.pop(key, None)
 

@@ -218,17 +218,17 @@ class LogStore:
     def reopen_log(self, topic: str, partition: int) -> PartitionLog:
         """Go back to what is durable, as the disk has it: what was refused must not come back.
 
-        Raises OSError, and leaves the log as it was, without open files.
+        Raises OSError, and leaves the log as it was: it can be read, and must not be written to. What
+        is behind the last sync (durability=os) is checked, written again and synced.
         """
         old = self.logs[topic, partition]
         self.checkpoint_starts()  # opening removes what lies before the start
-        old.abandon()
         log, _ = open_partition(
             self.files,
             old.directory,
             old.config,
             self.now_ms(),
-            recovery_point=old.durable_offset,
+            recovery_point=old.synced_offset,
             start_offset=old.start_offset,
             cut_at=old.durable_offset,
         )
@@ -344,11 +344,14 @@ class LogStore:
             except OSError as error:
                 logger.error("%s: not closed cleanly: %s", log.directory, error)
                 whole = False
-        self._progress.closed()
-        self.checkpoint()
-        if whole:
-            self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
-        self.unlock()
+        try:
+            self.checkpoint()
+            if whole:
+                self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
+        except OSError as error:
+            logger.error("%s: not closed cleanly, the next start looks: %s", self.root, error)
+        finally:
+            self.unlock()
 
     def unlock(self) -> None:
         if self._release is not None:

@@ -12,6 +12,7 @@ For tests of anything that writes through the file-system seam:
     disk.stop_after(12)                      # PowerCut in the twelfth step from now
     disk.before_each_step(look)              # what if it went off here? `look` may take a copy()
     disk.fail("write", errno.ENOSPC)         # the next write; also after=, times=, name="*.log"
+    disk.free_bytes = 0                      # what `space` says, whatever there is
     disk.fail("open", errno.EMFILE)          # no descriptor left; "read" for a sector that is gone
     disk.capacity_bytes = 10_000             # full beyond that, until something is removed
     disk.flip_bit(path)                      # the medium rots
@@ -41,6 +42,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from headwater.log.files import Space
 from headwater.testing.faults import HARMLESS, Failure, Faults, Operation, PowerCut, error_of
 from headwater.testing.faulty_file import FaultyFile
 from headwater.testing.volatile import Change, Data, Directory, Node, Outcome
@@ -57,6 +59,8 @@ class FaultyDisk:
         self.sector_bytes = sector_bytes
         self.bytes_read = 0
         self.bytes_written = 0
+        self.free_bytes = 1 << 40
+        """What `space` says; nothing fails because of it."""
         self.cold = False
         """While true no read can be answered from the cache (`read_cached` gives None)."""
         self.capacity_bytes: int | None = None
@@ -92,6 +96,7 @@ class FaultyDisk:
     def _next(self, root: Callable[[Random], Directory], seed: int | None) -> FaultyDisk:
         with self._lock:
             found = FaultyDisk(sector_bytes=self.sector_bytes)
+            found.free_bytes = self.free_bytes
             found.random = Random(self.random.random() if seed is None else seed)
             found._root = root(found.random)
             return found
@@ -238,7 +243,8 @@ class FaultyDisk:
                 names = self._directory(directory).now
             except FileNotFoundError:
                 return []
-            self._descriptor(directory)
+            if not self.is_off:  # what it was like may be looked at afterwards
+                self._descriptor(directory)
             return sorted(names)
 
     def size(self, path: Path) -> int:
@@ -299,6 +305,13 @@ class FaultyDisk:
             self.open(path, create=True)
             self._locked.add(path)
             return lambda: self._locked.discard(path)
+
+    def space(self, path: Path) -> Space:
+        total = max(1 << 40, self.free_bytes)
+        if self.capacity_bytes is None:
+            return Space(self.free_bytes, total)
+        left = max(0, self.capacity_bytes - self.used_bytes)
+        return Space(min(left, self.free_bytes), self.capacity_bytes)
 
     def _descriptor(self, path: Path) -> None:
         """Every way to look at something takes one, if only for a moment."""

@@ -119,7 +119,9 @@ def _lose(change: Change, content: bytearray, random: Random, outcome: Outcome |
     if size <= 0:
         return
     kinds = {"lost": ("absent",), "corrupt": ("zeros", "garbage", "stale")}
-    kind = random.choice(kinds.get(outcome or "", ("absent", "absent", "zeros", "garbage", "stale")))
+    kind = random.choice(
+        kinds.get(outcome or "", ("absent", "absent", "zeros", "garbage", "stale"))
+    )
     if kind == "zeros":
         Change(start, bytes(size)).apply(content)
     elif kind == "garbage":

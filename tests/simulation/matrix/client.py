@@ -51,7 +51,10 @@ class Client:
         row = answer["topics"][0]
         if self.count(row, f"create {name}"):
             topic.made, topic.id = Fate.ACKNOWLEDGED, row["topic_id"]
-        elif row["error_code"] in (ErrorCode.invalid_topic_exception, ErrorCode.topic_already_exists):
+        elif row["error_code"] in (
+            ErrorCode.invalid_topic_exception,
+            ErrorCode.topic_already_exists,
+        ):
             self.model.topics.remove(topic)
         return not failed(row)
 
@@ -205,7 +208,12 @@ class Client:
         return transaction
 
     async def commit_offset(
-        self, transaction: Transaction, producer: tuple[int, int], group: str, topic: str, offset: int
+        self,
+        transaction: Transaction,
+        producer: tuple[int, int],
+        group: str,
+        topic: str,
+        offset: int,
     ) -> bool:
         parts = [{"partition_index": 0, "committed_offset": offset}]
         answer = await self.world.ask(
@@ -334,9 +342,7 @@ class Client:
             if self.count(row, "share acknowledge"):
                 settled.sure.add(offset)
                 settled.doubtful.discard(offset)
-        await self.world.ask(
-            79, 1, **me, share_session_epoch=-1, topics=[]
-        )
+        await self.world.ask(79, 1, **me, share_session_epoch=-1, topics=[])
         await self.world.ask(76, 1, group_id=group, member_id=member, member_epoch=-1)
 
     async def delete_share_state(self) -> None:

@@ -27,7 +27,10 @@ RETENTION_MS = 60_000
 def pairs(client: Client, count: int, keys: int = 5, size: int = 60) -> list[Pair]:
     dice = client.random
     return [
-        (b"key-%d" % dice.randrange(keys), bytes(dice.choices(b"abcdefgh", k=dice.randint(1, size))))
+        (
+            b"key-%d" % dice.randrange(keys),
+            bytes(dice.choices(b"abcdefgh", k=dice.randint(1, size))),
+        )
         for _ in range(count)
     ]
 
@@ -136,7 +139,9 @@ async def excision(client: Client) -> None:
     await client.ensure("people", 1, **SMALL)
     key = b"person-%d" % len(client.model.excisions)
     for _ in range(3):
-        await client.produce("people", 0, [*pairs(client, 1), (key, b"secret" * 5), *pairs(client, 1)])
+        await client.produce(
+            "people", 0, [*pairs(client, 1), (key, b"secret" * 5), *pairs(client, 1)]
+        )
     await client.excise("people", key)
     if dice.random() < 0.5 and client.model.has(REQUESTS):
         nonsense = dice.choice(

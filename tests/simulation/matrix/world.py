@@ -24,8 +24,9 @@ from headwater.broker import child, cleaner, excisions
 from headwater.broker.broker import Broker
 from headwater.broker.registry import Context, Later
 from headwater.broker.security.doors import Doors
+from headwater.broker.watchdog import Watchdog
 from headwater.errors import HeadwaterError
-from headwater.log import aborted, compaction, excision
+from headwater.log import compaction, excision
 from headwater.log.cleaned import CannotCompact
 from headwater.log.compaction import Plan
 from headwater.log.excision import Work
@@ -227,6 +228,7 @@ def simulated(patch: pytest.MonkeyPatch, world: Callable[[], World]) -> None:
         return _child(world().disk, command, given)
 
     patch.setattr(broker_module, "DiskThreads", VirtualThreads)
+    patch.setattr(Watchdog, "start", lambda self: None)  # its time is the processor's
     patch.setattr(cleaner, "run_child", run_here)
     patch.setattr(excisions, "run_child", run_here)
     patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=world().numbers.getrandbits(128), version=4))
@@ -238,10 +240,7 @@ def _child(disk: FaultyDisk, command: Sequence[str], given: str) -> str:
     try:
         if excision.__name__ in command:
             return excision.excise(disk, directory, Work.from_json(given)).to_json()
-        known = aborted.reader(disk, directory)
-        return compaction.compact(
-            disk, directory, Plan.from_json(given), aborted=known
-        ).to_json()
+        return compaction.compact(disk, directory, Plan.from_json(given)).to_json()
     except (RecordError, CannotCompact, OSError) as error:
         raise child.ChildFailed(f"{directory}: {error}") from error
 

@@ -71,6 +71,7 @@ async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> 
             check_name(name)
             if not (create and broker.settings.get("auto.create.topics.enable")):
                 raise TopicError(ErrorCode.unknown_topic_or_partition, "there is no such topic")
+            broker.disk_space.check_topic()
             topic = await _create(broker, name)
     except TopicError as error:
         return {"error_code": error.code, "name": name}

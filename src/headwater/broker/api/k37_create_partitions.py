@@ -27,6 +27,7 @@ async def create_partitions(broker: Broker, request: Any, context: Context) -> R
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             _check(broker, asked)
             if not request.validate_only:
+                broker.disk_space.check_topic()
                 mutations.take(asked.count - broker.catalogue.topics[asked.name].partitions)
                 await broker.topics.grow(asked.name, asked.count)
         except TopicError as error:

@@ -217,7 +217,8 @@ def _parse(
     for _ in range(count - 1):
         aborted.append((*_ABORTED.unpack_from(frame, at), None))
         tags, at = unsigned_varint(frame, at + _ABORTED.size)
-        assert not tags, "an aborted transaction has no tagged fields yet"
+        if tags:
+            raise ValueError("an aborted transaction with tagged fields, which nobody knows yet")
     size, at = unsigned_varint(frame, at + 4)
     records = frame[at : at + max(size - 1, 0)]
     aborted.sort(key=lambda each: each[1])
