@@ -239,6 +239,22 @@ def test_a_folder_of_another_topic_id_under_a_known_name_is_set_aside(data: Path
         assert produce(wire, "a", batch()).base_offset == 0
 
 
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?"])
+def test_a_partition_that_has_lost_its_topic_id_is_still_the_catalogues(
+    data: Path, content: bytes | None
+) -> None:
+    filled(data)
+    path = data / "a-0" / "partition.metadata"
+    before = path.read_bytes()
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with serving(data) as broker, broker.wire() as wire:
+        assert len(read_all(wire, "a")) == 1
+        assert not broker.broker.store.set_aside
+    assert path.read_bytes() == before
+
+
 async def test_a_start_that_the_catalogue_stops_leaves_the_folder_free(data: Path) -> None:
     filled(data)
     cut(data)
@@ -255,7 +271,8 @@ def test_the_remedy_that_the_sentence_names_brings_everything_back(
     harm(data)
     command = [sys.executable, "-m", "headwater", "repair", str(data), "--yes"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert ran.returncode == (harm is lost_with_checkpoints_and_meta), "the folder's id is lost"
     with serving(data) as broker, broker.wire() as wire:
         for topic in ("a", "b", "c"):
             assert len(read_all(wire, topic)) == 1

@@ -217,7 +217,7 @@ def open_log(store: LogStore) -> PartitionLog:
     """The catalogue's log, made if the folder is new. Raises HeadwaterError if it is not as it was."""
     directory = store.directory(LOG_NAME, 0)
     if not any(name.endswith(".log") for name in store.files.list(directory)):
-        if store.is_noted(MADE) or store.was_used:
+        if store.meta.is_noted(MADE) or store.was_used:
             raise _unusable(directory, "missing, though this folder has been used")
     elif problem := integrity.problem(store.files, directory, store.recovery_point(LOG_NAME, 0)):
         raise _unusable(directory, problem)
@@ -226,7 +226,7 @@ def open_log(store: LogStore) -> PartitionLog:
     if others and not log.next_offset:
         log.abandon()
         raise _unusable(directory, "empty, though there are partitions")
-    store.note(MADE)
+    store.meta.note(MADE)
     return log
 
 

@@ -1,13 +1,13 @@
 """How the broker is, in memory: its tasks, its event loop, its disk, and what was wrong at start.
 
 The supervisor, the watchdog, the disk's watch and recovery write to it; `health_topic` makes it known to
-others. Everything here is on the event loop, except `turned`, which the watchdog's thread calls.
+others. Everything here is on the event loop, except `turned` and `lasted`, which the watchdog's thread calls.
 
 `subjects()` is what is told, one JSON object per subject:
 
     broker            when it was started, its version
     task/NAME         runs, failures, the last failure and when; what it is doing
-    loop              longest turn, turns above the limit, the stack of the last one
+    loop              longest turn, turns above the limit, the stacks of the longest and the last
     disk              free bytes, the limit, whether records are refused
     damage/WHERE      what could not be read at start, and what it means
     set-aside/WHERE   a folder that was moved out of the way at start, and why
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 TEXT_CHARS_MAX = 2000
@@ -51,6 +51,7 @@ class LoopHealth:
     slow_turns: int = 0
     limit_ms: int = 0
     last_stack: str | None = None
+    longest_stack: str | None = None
     last_slow_ms: int | None = None
 
 
@@ -104,17 +105,20 @@ class Health:
 
     # ---- the others ----------------------------------------------------------------------------
 
+    def lasted(self, milliseconds: int) -> None:
+        """A turn of the loop that was long, and not too long (any thread)."""
+        with self._lock:
+            self.loop.longest_turn_ms = max(milliseconds, self.loop.longest_turn_ms)
+
     def turned(self, milliseconds: int, stack: str) -> None:
         """A turn of the loop took longer than it may (any thread)."""
         with self._lock:
-            loop = self.loop
-            self.loop = LoopHealth(
-                max(milliseconds, loop.longest_turn_ms),
-                loop.slow_turns + 1,
-                loop.limit_ms,
-                stack[-TEXT_CHARS_MAX:],
-                self.now_ms(),
-            )
+            stack = stack[-TEXT_CHARS_MAX:]
+            loop = replace(self.loop, last_stack=stack, last_slow_ms=self.now_ms())
+            loop.slow_turns += 1
+            if milliseconds > loop.longest_turn_ms:
+                loop.longest_turn_ms, loop.longest_stack = milliseconds, stack
+            self.loop = loop
 
     def disk_space(self, free_bytes: int, limit_bytes: int, refusing: bool) -> None:
         self.disk = DiskHealth(free_bytes, limit_bytes, refusing)

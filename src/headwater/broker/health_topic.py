@@ -3,7 +3,8 @@
 A supervised task writes what has changed, at most once a second, and one record at each start. So
 `headwater status`, the console and the edges' /metrics read it like any client, from anywhere. Key: the
 subject (`task/cleaner`, `loop`, `disk`), value: JSON, null when there is nothing to tell any more.
-It must never harm the broker: where the disk is full or refuses, it is left out.
+It must never harm the broker: where the disk refuses, it is left out. (A disk on which new records are
+refused still has room for this: that is when it matters.)
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ logger = logging.getLogger("headwater.broker")
 
 NAME = internal_topics.HEALTH
 EVERY_S = 1.0
+SILENT_S = 10.0
+"""After a write that was refused."""
 DISK_EVERY_MS = 30_000
 """Free bytes change all the time; whether records are refused is told at once."""
 BATCH_BYTES_MAX = 512 * 1024
@@ -41,6 +44,7 @@ class HealthTopic:
         self._told: Subjects = {}
         self._disk_ms = 0
         self._read = False
+        self._silent_until = 0.0
 
     def start(self) -> None:
         self._task = self._broker.supervisor.run("health", self._run)
@@ -55,13 +59,19 @@ class HealthTopic:
 
     async def tell(self) -> None:
         """Write down what is not there yet."""
-        disk = self._broker.health.disk
-        if disk is not None and disk.refusing and NAME not in self._broker.catalogue.topics:
+        if asyncio.get_running_loop().time() < self._silent_until:
             return
         try:
             await self._tell()
         except (StorageFailed, OSError) as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception | None) -> None:
+        """The disk has no room, or worse: leave it alone for a while, then tell everything anew."""
+        if error is not None:
             logger.debug("health is not written: %s", error)
+            self._told, self._read = {}, False
+            self._silent_until = asyncio.get_running_loop().time() + SILENT_S
 
     async def _tell(self) -> None:
         if NAME not in self._broker.catalogue.topics:
@@ -76,10 +86,10 @@ class HealthTopic:
         }
         changed |= {key: None for key in self._told if key not in subjects}
         if changed:
-            self._append(changed)
             self._told = {
                 key: value if key in changed else self._told[key] for key, value in subjects.items()
             }
+            self._append(changed)
 
     def _is_news(self, key: str, value: dict[str, Any]) -> bool:
         before = self._told.get(key)
@@ -103,10 +113,15 @@ class HealthTopic:
             batch.append(records.Record(len(batch), now_ms, key.encode(), text))
             size += len(key) + len(text or b"")
             if size > BATCH_BYTES_MAX:
-                _write(partition, batch, now_ms)
+                self._write(partition, batch, now_ms)
                 batch, size = [], 0
         if batch:
-            _write(partition, batch, now_ms)
+            self._write(partition, batch, now_ms)
+
+    def _write(self, partition: Partition, batch: list[records.Record], now_ms: int) -> None:
+        data = records.build(batch)
+        offset = partition.append(data, batches.read_header(data), now_ms)
+        partition.when_durable(offset + len(batch), self._refused)
 
     def _found(self) -> Subjects:
         """What an earlier start has told, so that what is past is taken back."""
@@ -119,8 +134,3 @@ class HealthTopic:
                 if record.value is not None:
                     found[key] = {"stale": True}  # whatever it says was of another start
         return found
-
-
-def _write(partition: Partition, batch: list[records.Record], now_ms: int) -> None:
-    data = records.build(batch)
-    partition.append(data, batches.read_header(data), now_ms)

@@ -55,6 +55,7 @@ def run(
 async def _serve(broker: Broker) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(broker.supervisor.stray)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     if any(listener.encrypted for listener in broker.doors.listeners):

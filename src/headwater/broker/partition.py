@@ -256,7 +256,11 @@ class Partition:
             self._recovering = None
             self._tell_waiting(failure)
         if self._must_reopen:
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._begin_recovery)
+            self._retry()
+
+    def _retry(self) -> None:
+        """Soon, whether or not somebody writes: readers wait for it as well."""
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._begin_recovery)
 
     async def _read_anew(self) -> None:
         """The log as the disk has it; disk work, in a thread. Held: `maintenance`."""
@@ -296,13 +300,15 @@ class Partition:
             await self._read_anew()
             if isinstance(error, SyncFailed):
                 self._fence(error)
+            elif self._must_reopen:
+                self._retry()
 
     async def when_unread(self) -> None:
         """Return once no other thread reads this log."""
         while self.cold_reads:
             await asyncio.sleep(0.01)
 
-    def report_damage(self, error: Exception) -> None:
+    def report_damage(self, error: Exception | str) -> None:
         """Say it once for each place, however often it is read."""
         if str(error) not in self._reported and len(self._reported) < 1000:
             self._reported.add(str(error))

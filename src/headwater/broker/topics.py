@@ -94,7 +94,7 @@ class Topics:
         self._catalogue.deleted.clear()
         for topic in tuple(self._catalogue.topics.values()):
             topic = await self._put_right(topic)
-            self._open(topic, 0)
+            self._open(topic, 0, is_new=False)
             self._adopt(topic, 0)
 
     async def _put_right(self, topic: Topic) -> Topic:
@@ -107,11 +107,11 @@ class Topics:
         await self._catalogue.put_topic(mended)
         return mended
 
-    def _open(self, topic: Topic, first: int) -> None:
+    def _open(self, topic: Topic, first: int, *, is_new: bool = True) -> None:
         """Open the partitions from `first` on (disk work)."""
         config = topic_config(self._settings, topic.configs)
         for number in range(first, topic.partitions):
-            self._store.open_log(topic.name, number, config, topic.id)
+            self._store.open_log(topic.name, number, config, topic.id, is_new=is_new)
 
     def _adopt(self, topic: Topic, first: int) -> None:
         for number in range(first, topic.partitions):

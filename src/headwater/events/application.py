@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import time
 import uuid
 from typing import Any, Generic, Literal, TypeVar
 
@@ -25,7 +24,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from headwater.events import client as clients
-from headwater.events import lease, topics
+from headwater.events import clock, lease, topics
 from headwater.events import line as lines
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
@@ -213,7 +212,7 @@ class Application(Generic[State]):
             id,
             command,
             command_id or f"{self._prefix}-{next(self._numbers):x}",
-            sent_at_ms or time.time_ns() // 1_000_000,
+            sent_at_ms or clock.now_ms(),
             meta,
             expected_version,
             command_id is None,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from headwater.events import fence, uptime
+from headwater.events import clock, fence
 from headwater.events.errors import Fenced
 from headwater.events.reading import leader
 from headwater.record.records import Record, build
@@ -50,7 +50,7 @@ class Claim(NamedTuple):
     ends: dict[str, int]
     """Topic → the offset up to which to read: nothing of an earlier owner comes behind."""
     since: float
-    """When the broker heard of it last, by `uptime`."""
+    """When the broker heard of it last, by `clock`."""
 
 
 def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> Claim:
@@ -67,7 +67,7 @@ def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> 
         raise Fenced(f"{name}-{partition} was claimed by another process") from error
     for place in places:
         _mark(cluster, identity, place)
-    since = uptime.seconds()
+    since = clock.seconds()
     if transaction.end(cluster, identity, commit=False) is transaction.Ended.OVER:
         raise Fenced(f"{name}-{partition} was claimed by another process")
     known = cluster.metadata(topics)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwater.events import claim as claims
-from headwater.events import uptime
+from headwater.events import clock
 from headwater.events.aggregate import Aggregate
 from headwater.events.claim import Claim
 from headwater.events.codec import Codec
@@ -66,7 +65,7 @@ class Desk:
         self.partition = partition
         self.ledger = Ledger(aggregate, partition, Codec(aggregate), window)
         self.ready = asyncio.Event()
-        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self.now_ms: Callable[[], int] = clock.now_ms
         self.came_through = False
         """Something was stored since it was opened."""
         self._calls = calls
@@ -78,7 +77,7 @@ class Desk:
         self._take = BATCH_COMMANDS_MAX
         self._scheduled = False
         self._lease_s = lease_s
-        self._since = uptime.seconds()
+        self._since = clock.seconds()
 
     # ---- for the owner --------------------------------------------------------------------------
 
@@ -156,7 +155,7 @@ class Desk:
         self._scheduled = False
         if not self.ready.is_set():
             return
-        if self._pending and uptime.seconds() - self._since > self._lease_s:
+        if self._pending and clock.seconds() - self._since > self._lease_s:
             if not self._flying:  # else when it has landed
                 self._calls.doubt()
             return

@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from headwater.events import client as clients
-from headwater.events import reading, uptime
+from headwater.events import clock, reading
 from headwater.events.errors import EventsError
 from headwater.events.personal import Personal
 from headwater.spark.connect import Cluster
@@ -158,7 +158,7 @@ class Keys:
             )
 
     def _refresh(self, now: bool = False) -> None:
-        if not now and uptime.seconds() - self._refreshed < self._refresh_s:
+        if not now and clock.seconds() - self._refreshed < self._refresh_s:
             return
         start, end = reading.ends(self._cluster, (self.topic, 0))
         if not (start <= self._next <= end and self._read(self._next, end)):
@@ -168,7 +168,7 @@ class Keys:
             self._next = -1  # should this fail, the next one begins anew too
             self._read(start, end)
         self._next = end
-        self._refreshed = uptime.seconds()
+        self._refreshed = clock.seconds()
 
     def _read(self, start: int, end: int) -> bool:
         """Take in what is there; whether that was every offset."""

@@ -1,6 +1,6 @@
 """The small files beside the segments: how far things were, in Kafka's own text formats.
 
-Read at start by `store` and `recovery`, written by `store` and `partition`.
+Read at start by `progress`, `store` and `recovery`, written by `progress`, `store` and `partition`.
 
     recovery-point-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint
         (one for all partitions, in the data folder)
@@ -30,7 +30,6 @@ from headwater.log.files import FileSystem
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
-OF_ALL = (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DURABLE_OFFSET = "durable-offset"

@@ -72,6 +72,7 @@ def open_partition(
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
     segments = _find_segments(files, directory, now_ms, start_offset)
+    _look_at_front(directory, segments, start_offset, report)
     found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
@@ -208,7 +209,7 @@ class _Recovery:
                             raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
                         return at
                     if (
-                        header.base_offset < segment.next_offset
+                        header.last_offset < segment.next_offset  # an index names last offsets
                         and at + header.size == segment.size
                     ):
                         # Nothing behind it would put it right: the segment would end before its start.
@@ -322,6 +323,21 @@ def _first_timestamp(segment: Segment) -> int | None:
         return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
     except RecordError:
         return None  # an empty file, or damage that the scan or a reader will meet
+
+
+def _look_at_front(
+    directory: Path, segments: list[Segment], start_offset: int, report: Report
+) -> None:
+    """Whoever deletes records writes the new start down before a file goes."""
+    if segments and segments[0].base_offset > start_offset:
+        report.missing = (start_offset, segments[0].base_offset)
+        logger.error(
+            "%s: records from offset %d to %d are missing, and nobody has deleted them; restore the "
+            "files from a copy to get them back",
+            directory,
+            start_offset,
+            segments[0].base_offset - 1,
+        )
 
 
 def _end_offset(

@@ -2,7 +2,7 @@
 
 The broker opens one at start. `meta.properties` says whose folder it is (Kafka's format), `.lock` keeps
 a second broker out, `.kafka_cleanshutdown` is there only between a clean stop and the next start, and
-tells that no recovery is needed. The checkpoint files are described in `checkpoints`.
+tells that no recovery is needed. The checkpoint files are kept by `progress`.
 
     NAME-0                  a partition's folder; partition.metadata in it says of which topic (by id)
     NAME-0.HEX32-delete     of a topic that was deleted: renamed once the catalogue said so, soon gone
@@ -10,27 +10,26 @@ tells that no recovery is needed. The checkpoint files are described in `checkpo
 
 - A folder that is in use (its log is open, or it is the catalogue's) must never be renamed or removed.
 - A folder must only be removed if its topic is known to have been deleted; else it is set aside.
-- Checkpoints are kept by name. Before a folder gets its topic's id, they must, durably, have forgotten
-  what an earlier topic of that name left in them.
+- Before a folder gets its topic's id, the checkpoints must have forgotten an earlier topic of that name.
 """
 
 from __future__ import annotations
 
-import base64
 import logging
 import re
-import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
-from headwater.log import checkpoints, replay
+from headwater.log import checkpoints, progress, replay
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.commit import StorageFailed
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
+from headwater.log.meta import Meta
 from headwater.log.partition import PartitionLog
+from headwater.log.progress import Progress
 from headwater.log.recovery import Report, open_partition
 from headwater.log.replay import Batch, Damage
 from headwater.log.segment import file_name
@@ -38,7 +37,6 @@ from headwater.log.segment import file_name
 logger = logging.getLogger("headwater.log")
 
 CLEAN = ".kafka_cleanshutdown"
-META = "meta.properties"
 LOCK = ".lock"
 DAMAGED = ".damaged"
 """Of a file beside the segments: a copy of bytes that could not be read, named by their first offset."""
@@ -52,14 +50,6 @@ _SEGMENT = re.compile(r"[0-9]{20}\.log")
 
 class FolderInUse(StorageFailed):
     """Something wanted to rename or remove a folder that is in use: refused."""
-
-
-def new_id() -> str:
-    """An id in Kafka's form: a UUID as 22 characters of URL-safe base64, not starting with '-'."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def _all(logs: dict[TopicPartition, PartitionLog]) -> list[tuple[TopicPartition, PartitionLog]]:
@@ -94,23 +84,16 @@ class LogStore:
         self.cluster_id = ""
         self.directory_id = ""
         self.clean = False
-        self._meta: dict[str, str] = {}
         self._release: Callable[[], None] | None = None
-        self._writing = threading.RLock()
-        """Held from looking at the logs until the file is written: several threads come here."""
-        self._found: dict[str, dict[TopicPartition, int]] = {}
-        """The checkpoints as they were found, less what they no longer speak for."""
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
-        """The checkpoints as they are on disk."""
+        self._progress = Progress(files, root, self.logs)
 
     def open(self, node_id: int) -> None:
         """Take the folder: lock it, learn whose it is and how it was left."""
         self.files.make_dir(self.root)
         self._lock()
-        self._read_meta(node_id)
-        for name in checkpoints.OF_ALL:
-            found = checkpoints.read_offsets(self.files, self.root / name)
-            self._found[name], self._written[name] = dict(found), found
+        self.meta = Meta(self.files, self.root, node_id)
+        self.cluster_id, self.directory_id = self.meta.cluster_id, self.meta.directory_id
+        self._progress.read()
         self.clean = CLEAN in self.files.list(self.root)
         if self.clean:
             self.files.remove(self.root / CLEAN)
@@ -125,83 +108,54 @@ class LogStore:
                 hint="Stop that one, or give this one another folder with --data.",
             ) from None
 
-    def _read_meta(self, node_id: int) -> None:
-        text = (self.files.read_bytes(self.root / META) or b"").decode("utf-8", "replace")
-        found = dict(
-            line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
-        )
-        if found.get("node.id", str(node_id)) != str(node_id):
-            raise HeadwaterError(
-                f"{self.root} belongs to node {found['node.id']}, not to node {node_id}.",
-                hint=f"Start with --set node.id={found['node.id']}, or use another folder.",
-            )
-        self.cluster_id = found.get("cluster.id") or new_id()
-        self.directory_id = found.get("directory.id") or new_id()
-        self._meta = found or {
-            "cluster.id": self.cluster_id,
-            "directory.id": self.directory_id,
-            "node.id": str(node_id),
-            "version": "1",
-        }
-        if not found:
-            self._write_meta()
-
-    def _write_meta(self) -> None:
-        lines = [f"{name}={value}\n" for name, value in self._meta.items()]
-        self.files.write_atomic(self.root / META, "".join(lines).encode())
-
-    def is_noted(self, name: str) -> bool:
-        """Whether `note` has been called with this name, in this start or an earlier one."""
-        return self._meta.get(name) == "true"
-
-    def note(self, name: str) -> None:
-        """Write down for good, beside whose folder this is, that something has been made."""
-        if not self.is_noted(name):
-            self._meta[name] = "true"
-            self._write_meta()
-
     # ---- folders -------------------------------------------------------------------------------
 
     def directory(self, topic: str, partition: int) -> Path:
         return self.root / f"{topic}-{partition}"
 
     def open_log(
-        self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None = None
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        topic_id: uuid.UUID | None = None,
+        *,
+        is_new: bool = True,
     ) -> PartitionLog:
-        """The log of one partition, recovered if need be, its folder made if it is not there."""
+        """The log of one partition, recovered if need be, its folder made if it is not there.
+
+        `is_new`: the topic is being made, so that a folder which does not say whose it is is not its own.
+        """
         directory = self.directory(topic, partition)
         key = (topic, partition)
         self._refuse_in_use(directory)
-        self._make_folder(directory, key, topic_id)
+        self._make_folder(directory, key, topic_id, is_new)
         log, report = open_partition(
             self.files,
             directory,
             config,
             self.now_ms(),
-            recovery_point=self._known(checkpoints.RECOVERY_POINTS, key),
-            start_offset=self._known(checkpoints.START_OFFSETS, key),
+            recovery_point=self._progress.found(checkpoints.RECOVERY_POINTS, key),
+            start_offset=self._progress.found(checkpoints.START_OFFSETS, key),
             clean=self.clean,
         )
-        log.cleaned_offset = self._known(checkpoints.CLEANED_OFFSETS, key)
-        with self._writing:
+        log.cleaned_offset = self._progress.found(checkpoints.CLEANED_OFFSETS, key)
+        with self._progress.changing:
             self.logs[key] = log
         self.reports[key] = report
         return log
 
-    def _known(self, name: str, key: TopicPartition) -> int:
-        return self._found[name].get(key, 0)
-
     def recovery_point(self, topic: str, partition: int) -> int:
         """How far a log that is not open yet is known to have been on disk."""
-        return self._known(checkpoints.RECOVERY_POINTS, (topic, partition))
+        return self._progress.found(checkpoints.RECOVERY_POINTS, (topic, partition))
 
     @property
     def was_used(self) -> bool:
         """Whether logs were kept here before this start, as far as this folder tells."""
-        return bool(self.partitions()) or any(self._found.values())
+        return bool(self.partitions() or self._progress.known())
 
     def _make_folder(
-        self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None
+        self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None, is_new: bool
     ) -> None:
         """A folder for this topic; what another one left under the same name goes first."""
         found = checkpoints.read_topic_id(self.files, directory)
@@ -209,11 +163,16 @@ class LogStore:
             if not self.files.list(directory):
                 self.files.make_dir(directory)
             return
-        if found is not None or self._has_records(directory):
+        has_records = self._has_records(directory)
+        if found is None and has_records and not is_new:
+            logger.error("%s did not say which topic it is of; it does now", directory)
+            checkpoints.write_topic_id(self.files, directory, topic_id)
+            return
+        if found is not None or has_records:
             self._clear(directory, found)
         if not self.files.list(directory):
             self.files.make_dir(directory)
-        self._forget(key)
+        self._progress.forget(key)
         checkpoints.write_topic_id(self.files, directory, topic_id)
 
     def _clear(self, directory: Path, found: uuid.UUID | None) -> None:
@@ -282,9 +241,9 @@ class LogStore:
 
         The catalogue must have said, durably, that the topic is gone.
         """
-        with self._writing:
+        with self._progress.changing:
             log = self.logs.pop((topic, partition), None)
-            self._drop((topic, partition))
+            self._progress.drop((topic, partition))
         if log is not None:
             log.abandon()
         directory = self.directory(topic, partition)
@@ -303,9 +262,9 @@ class LogStore:
                 found = checkpoints.read_topic_id(self.files, self.root / name)
                 if found is None or known.get(key) != found:
                     self._tidy(self.root / name, found, key in known)
-        for key in {key for found in self._found.values() for key in found}:
+        for key in self._progress.known():
             if key not in known and key not in self.logs:
-                self._drop(key)
+                self._progress.drop(key)
 
     def _tidy(self, directory: Path, found: uuid.UUID | None, is_wanted: bool) -> None:
         if found is None and (is_wanted or not self._has_records(directory)):
@@ -363,64 +322,15 @@ class LogStore:
 
     def checkpoint(self) -> None:
         """Write down how far every log is; only what has changed."""
-        with self._writing:
-            for name in checkpoints.OF_ALL:
-                self._checkpoint(name)
+        self._progress.write(*progress.FILES)
 
     def checkpoint_starts(self) -> None:
         """DeleteRecords and retention are promises too: they must survive a crash."""
-        self._checkpoint(checkpoints.START_OFFSETS)
+        self._progress.write(checkpoints.START_OFFSETS)
 
     def sync_lazy(self) -> None:
-        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short.
-
-        Where the disk does not confirm it, the log is fenced; the others are synced all the same, and
-        then the first error is raised.
-        """
-        failed: OSError | None = None
-        for _, log in _all(self.logs):
-            if log.config.durability != "disk" and not log.fenced:
-                try:
-                    log.sync()
-                except OSError as error:
-                    logger.error("%s: not synced: %s", log.directory, error)
-                    failed = failed or error
-        if failed is not None:
-            raise failed
-
-    def _checkpoint(self, name: str) -> None:
-        """Write one file anew if it is not what it should be."""
-        with self._writing:
-            # Logs that are not open yet keep what was found.
-            offsets = {key: each for key, each in self._found[name].items() if key not in self.logs}
-            for key, log in _all(self.logs):
-                offset = self._offset(name, key, log)
-                if offset or name == checkpoints.RECOVERY_POINTS:
-                    offsets[key] = offset
-            if self._written.get(name) != offsets:
-                self._written.pop(name, None)  # should it fail, nobody knows what the disk has
-                checkpoints.write_offsets(self.files, self.root / name, offsets)
-                self._written[name] = offsets
-
-    def _offset(self, name: str, key: TopicPartition, log: PartitionLog) -> int:
-        """What one of the files has to say of a log."""
-        if name == checkpoints.START_OFFSETS:
-            return log.start_offset
-        if name == checkpoints.CLEANED_OFFSETS:
-            return log.cleaned_offset
-        return log.synced_offset
-
-    def _drop(self, key: TopicPartition) -> None:
-        for found in self._found.values():
-            found.pop(key, None)
-
-    def _forget(self, key: TopicPartition) -> None:
-        """Durably: the next log of this name begins with no checkpoint."""
-        with self._writing:
-            self._drop(key)
-            for name in checkpoints.OF_ALL:
-                if key in self._written.get(name, (key,)):
-                    self._checkpoint(name)
+        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
+        self._progress.sync_lazy()
 
     def close(self) -> None:
         """A clean stop: everything flushed, so that the next start need not look."""

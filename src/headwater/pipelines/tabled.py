@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headwater.views.tables.following import Sink
     from headwater.views.tables.upkeep import Plan
 
-RECORDS_AT_ONCE = "200000"
+RECORDS_AT_ONCE = 200_000
 """Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
 
 
@@ -249,10 +249,10 @@ def _records(view: View, context: Context, tables: Tables) -> DataFrame:
     chosen = {
         "subscribe": ",".join(dict.fromkeys(named)),
         "startingOffsets": first.starting,
-        "maxOffsetsPerTrigger": RECORDS_AT_ONCE,
         "columns": ",".join(COLUMNS),
         **COMMITTED,
         **first.options,
+        **context.admission(first.options, RECORDS_AT_ONCE),
     }
     reader = context.spark.readStream.format("headwater")
     return reader.options(**context.kafka_options(), **chosen).load()

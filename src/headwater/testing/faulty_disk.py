@@ -243,7 +243,8 @@ class FaultyDisk:
                 names = self._directory(directory).now
             except FileNotFoundError:
                 return []
-            self._descriptor(directory)
+            if not self.is_off:  # what it was like may be looked at afterwards
+                self._descriptor(directory)
             return sorted(names)
 
     def size(self, path: Path) -> int:

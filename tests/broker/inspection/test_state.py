@@ -226,3 +226,20 @@ def test_a_compaction_that_was_interrupted_is_a_note_and_nothing_is_wrong(
     assert report.wrong == []
     assert "leftover" in {each.kind for each in report.findings}
     assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_damaged_outcome_of_a_compaction_gives_way_to_what_it_was_to_replace(
+    world: World,
+) -> None:
+    """The next start would finish what was decided, and remove what is whole."""
+    path = world.segments("keyed")[0]
+    damaged = path.with_name(path.name + ".swap")
+    shutil.copy(path, damaged)
+    position, header = batches_of(path)[0]
+    patch(damaged, position + header.size - 2, b"\xff\xfe")
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "compaction-damaged"
+    outcome = mended(world.data)
+    assert outcome.aside is not None
+    assert (outcome.aside / damaged.relative_to(world.data)).exists()
+    assert read_folder(world.data) == world.uncommitted

@@ -164,9 +164,13 @@ def _note(run: Run, path: Path) -> None:
         )
         following = [base for base in bases if base > int(path.stem)]
         end = following[0] if following else 2**62
+        if run.story[-1:] == ["ended by power"]:
+            end = 2**62  # what is not whole ends the tail that a power cut may have torn
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
         damage.state.add(topic)
-    elif path.name == PARTITION_METADATA:  # nobody knows whose it is: set aside, with all that is in it
+    elif (
+        path.name == PARTITION_METADATA
+    ):  # nobody knows whose it is: set aside, with all that is in it
         damage.lost.setdefault(folder, []).append((-1, 2**62))
         damage.state.add(topic)
 

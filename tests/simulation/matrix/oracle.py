@@ -17,7 +17,14 @@ from .model import Fate, Model, Sent, Topic
 from .reader import Found, read
 from .world import AUDIT, ROOT, Violation, World
 
-OUR_MISTAKES = ("KeyError", "TypeError", "AttributeError", "IndexError", "ValueError", "AssertionError")
+OUR_MISTAKES = (
+    "KeyError",
+    "TypeError",
+    "AttributeError",
+    "IndexError",
+    "ValueError",
+    "AssertionError",
+)
 
 
 def require(condition: object, sentence: str) -> None:
@@ -120,7 +127,9 @@ class Oracle:
             _settle(topic, partition, found)
         start = topic.start.get(partition, 0)
         if not self.damage.touches("log-start-offset-checkpoint"):
-            require(found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged")
+            require(
+                found.start >= start, f"{where} starts at {found.start}, {start} was acknowledged"
+            )
         excused = self._missing(topic, partition, found)
         excused |= self._unreadable(topic, partition, found)
         if excused:
@@ -135,9 +144,7 @@ class Oracle:
         end = topic.end_seen.get(partition, 0)
         aside = self.damage.excuses(topic.name, partition, -1)
         aside = aside and self._has_stray(topic.name, partition)
-        require(
-            found.end >= end or aside, f"{where} ends at {found.end}, readers have seen {end}"
-        )
+        require(found.end >= end or aside, f"{where} ends at {found.end}, readers have seen {end}")
         if found.end < end:  # a log of its own, beside the one that was set aside
             for key in [key for key in topic.seen if key[0] == partition]:
                 del topic.seen[key]

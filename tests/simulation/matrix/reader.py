@@ -13,6 +13,9 @@ from headwater.record.records import Record
 
 from .world import Violation, World
 
+LOOK_OFFSETS = 60
+"""So many offsets are tried one by one to get past damage."""
+
 
 @dataclass
 class Found:
@@ -40,12 +43,14 @@ async def read(world: World, topic: str, partition: int, committed: bool) -> Fou
         row = await _fetch(world, topic, partition, offset, committed)
         if row["error_code"]:
             found.unreadable.append(offset)
-            offset += 1
+            # One damaged length may move the end by half a thousand million offsets.
+            offset = offset + 1 if upper - offset < LOOK_OFFSETS else upper - LOOK_OFFSETS
             continue
         reached = _take(found, row, offset, committed, f"{topic}-{partition}")
         if reached == offset:
             if not (committed and row["last_stable_offset"] <= offset):
-                found.unreadable += range(offset, upper)  # nothing, and yet the end is further on
+                # nothing, and yet the end is further on
+                found.unreadable += range(offset, min(upper, offset + LOOK_OFFSETS))
             break
         offset = reached
     return found
@@ -82,7 +87,9 @@ def _take(found: Found, row: dict, offset: int, committed: bool, where: str) -> 
         try:
             given = records.decode(data, position) if not header.is_control else []
         except RecordError as error:
-            raise Violation(f"{where}: a reader cannot decode offset {header.base_offset}: {error}") from error
+            raise Violation(
+                f"{where}: a reader cannot decode offset {header.base_offset}: {error}"
+            ) from error
         while waiting and waiting[0][0] <= header.last_offset:
             aborted.add(waiting.pop(0)[1])
         if header.is_control:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.testing.faulty_disk import PowerCut
 from headwater.testing.volatile import Outcome
 
@@ -44,7 +45,7 @@ class Run:
             simulated(patch, lambda: self.world)
             try:
                 self._play()
-            except (Violation, NoAnswer) as violation:
+            except (Violation, NoAnswer, HeadwaterError) as violation:
                 raise Violation(self._told(violation)) from violation
             finally:
                 self.world.abandon()
@@ -124,6 +125,8 @@ class Run:
         self.oracle.nobody_died()
         if not is_fenced:
             self._again()
+            self.do(self.world.wait(10))
+            self.do(self.oracle.ended())
 
     def check(self, *, restarted: bool) -> None:
         if restarted:  # what was decided before is carried out now

@@ -45,9 +45,11 @@ if __name__ == "__main__":
     os.environ["PYSPARK_PYTHON"] = sys.executable
     master, bootstrap, source, topic, folder = sys.argv[1:]
     spark = session(master, SETTINGS)
-    rows = copied(spark, bootstrap, source, 100_000).mapInArrow(
-        stand_still, "key binary, value binary"
+    # So long that a few rows fill the buffers between Spark's processes.
+    rows = copied(spark, bootstrap, source, 100_000).selectExpr(
+        "key", "rpad(cast(value AS string), 20000, ' ') AS value"
     )
+    rows = rows.mapInArrow(stand_still, "key binary, value string")
     query = start(rows, bootstrap, f"{folder}/checkpoint", topic=topic)
     query.processAllAvailable()
     query.stop()

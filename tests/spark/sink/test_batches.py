@@ -8,6 +8,7 @@ tasks prepare        driver decides          driver ends            checkpoint
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -17,12 +18,12 @@ from headwater.spark import connect
 from headwater.spark.errors import BrokerUnreachable
 from headwater.spark.sink import listing, transaction
 from headwater.spark.sink.decisions import PLACE, Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.unsent import Unsent
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
-from tests.spark.sink.acting import Died, Run
+from tests.spark.sink.acting import Died, Run, _arrow
 from tests.spark.sink.sessions import committed
 
 NewRun = Callable[..., Run]
@@ -290,11 +291,26 @@ def test_a_batch_that_outlives_its_transactions_is_refused_whole(new_run: NewRun
     messages = run.tasks(0, ["a"])
     parts = [each.part for each in messages]
     until(lambda: listing.closed(run.cluster, parts), "the broker's time-out", timeout=10)
-    with pytest.raises(PartLost, match=r"nothing of it is in the topic.*timeout\.ms"):
+    with pytest.raises(BatchTooLong, match=r"nothing of it is in the topic.*batch_records_max"):
         run.commit(0, messages)
     again = new_run()
     again.do(0, ["b"])
     assert seen(run) == ["b"]
+
+
+def test_a_task_that_outlives_its_transaction_says_so(new_run: NewRun) -> None:
+    run = new_run(options={"kafka.transaction.timeout.ms": "300"})
+
+    def slowly() -> Iterator[Any]:
+        first, second = _arrow(["a", "b"])
+        yield first
+        until(lambda: is_held_up(run), "an open transaction", timeout=10)
+        until(lambda: not is_held_up(run), "the broker's time-out", timeout=10)
+        yield second
+
+    with pytest.raises(BatchTooLong, match=r"took longer than the 0\.3 s"):
+        run.write(0, 0, slowly())
+    assert seen(run) == []
 
 
 def lose(run: Run, message: object) -> None:

@@ -30,7 +30,7 @@ from headwater.broker.settings import Settings, topic_config
 from headwater.broker.shares import state_topic as share_topic
 from headwater.broker.transactions import state_topic as transaction_topic
 from headwater.log.checkpoints import TopicPartition
-from headwater.log.store import META
+from headwater.log.meta import META
 
 Progress = Callable[[int, int, str], None]
 """Bytes done, bytes in all, and where it is."""

@@ -33,7 +33,7 @@ from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES
 
 if TYPE_CHECKING:
-    from headwater.broker.inspection.segments import SegmentFile
+    from headwater.broker.inspection.segment_files import SegmentFile
 
 _REFUSED = (
     "readers get an error at these offsets and stop there; a compaction of this partition fails"

@@ -19,7 +19,8 @@ from headwater.errors import HeadwaterError
 from headwater.log import checkpoints
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files
-from headwater.log.store import CLEAN, LOCK, META
+from headwater.log.meta import META
+from headwater.log.store import CLEAN, LOCK
 
 ASIDE = "set-aside"
 KAFKA_METADATA = "__cluster_metadata-0"

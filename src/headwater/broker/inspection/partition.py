@@ -11,30 +11,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.broker import internal_topics
-from headwater.broker.inspection import epochs
+from headwater.broker.inspection import epochs, segment_files
 from headwater.broker.inspection.damage import Damage
 from headwater.broker.inspection.facts import Facts, Place, Promise
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.folder import Folder
-from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import FillHole, MoveAside, Remedy, SetCheckpoint
+from headwater.broker.inspection.segment_files import SegmentFile
 from headwater.broker.inspection.segments import (
     Options,
-    SegmentFile,
     Segments,
     Visitor,
     unreadable,
 )
+from headwater.broker.inspection.snapshots import SNAPSHOT, Snapshots
 from headwater.log import checkpoints
 from headwater.log.files import Files
-from headwater.log.producers import Producers
-from headwater.log.segment import SUFFIXES, file_name
+from headwater.log.segment import SUFFIXES
 from headwater.log.swap import CLEANED, DELETED, SWAP
-from headwater.record import batch as batches
-from headwater.record.batch import HEADER_BYTES
-from headwater.record.errors import RecordError
 
-SNAPSHOT = ".snapshot"
 _KNOWN = (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, checkpoints.DURABLE_OFFSET)
 
 
@@ -99,17 +94,22 @@ class PartitionCheck:
             yield unreadable(facts, directory, error)
             return
         yield from self._small_files(names)
-        snapshots = [*self._snapshots(names)]
-        yield from (each for each in snapshots if isinstance(each, Finding))
-        offsets = [each for each in snapshots if isinstance(each, int)]
-        files = [*_segments(directory, names)]
+        taken = Snapshots(facts)
+        yield from taken.read(names)
+        refused = [
+            base
+            for base in segment_files.swapped(names)
+            if segment_files.must_go_back(directory, names, base)
+        ]
+        yield from (self._refused(base, names) for base in refused)
+        files = [*segment_files.found(directory, names, refused)]
         yield from self._start_nonsense(files)
         while len(files) > 1 and files[1].base_offset <= facts.start_offset:
             files.pop(0)  # removed by retention, or about to be
-        options = replace(self._options, aborted_before=self._aborted_before(offsets))
+        options = replace(self._options, aborted_before=taken.believed(self._folder.is_clean))
         yield from Segments(facts, options, self._visit).run(files)
         yield from self._ends(files)
-        yield from self._snapshots_beyond(offsets)
+        yield from taken.beyond()
         yield from self._leader_epochs()
         yield from self._remarks()
 
@@ -164,6 +164,21 @@ class PartitionCheck:
         }.get(name[name.rfind(".") :], "it was on its way out; the next start removes it")
         return self._finding(name, "leftover", Severity.NOTE, "left over from a crash", means)
 
+    def _refused(self, base: int, names: list[str]) -> Finding:
+        digits = f"{base:020d}"
+        found = [name for name in names if name.startswith(digits) and name.endswith(SWAP)]
+        return self._finding(
+            f"{digits}.log{SWAP}",
+            "compaction-damaged",
+            Severity.DAMAGE,
+            "what an interrupted compaction has written is damaged; what it was to replace is whole",
+            "the next start would put the damaged one in its place",
+            remedy=MoveAside(
+                "put it aside; compaction comes again",
+                tuple(self._place.directory / name for name in found),
+            ),
+        )
+
     def _durable_file(self, path: Path) -> Iterator[Finding]:
         try:
             data = path.read_bytes()
@@ -181,52 +196,6 @@ class PartitionCheck:
                 remedy=MoveAside("put it aside; it is written again", (path,)),
             )
 
-    def _snapshots(self, names: list[str]) -> Iterator[Finding | int]:
-        """Offsets of the producers' snapshots that count; findings about the others."""
-        for name in names:
-            if not name.endswith(SNAPSHOT):
-                continue
-            path = self._place.directory / name
-            try:
-                found = Producers.from_bytes(path.read_bytes())
-            except OSError as error:
-                yield unreadable(self._facts, path, error)
-                continue
-            if found is None or not name[:20].isdigit():
-                yield self._finding(
-                    name,
-                    "snapshot-damaged",
-                    Severity.NUISANCE,
-                    "this snapshot of the producers cannot be read",
-                    "the next start reads more of the log instead",
-                    remedy=MoveAside("put it aside", (path,)),
-                )
-                continue
-            self._facts.producer_id_max = max(self._facts.producer_id_max, *found.by_id, -1)
-            yield int(name[:20])
-
-    def _snapshots_beyond(self, snapshots: list[int]) -> Iterator[Finding]:
-        """A snapshot of a time that the log has not come to."""
-        facts = self._facts
-        for offset in snapshots:
-            if facts.was_read and offset > facts.end_offset:
-                name = file_name(offset, SNAPSHOT)
-                yield self._finding(
-                    name,
-                    "snapshot-beyond-end",
-                    Severity.NUISANCE,
-                    f"a snapshot of the producers at offset {offset}; the log ends at {facts.end_offset}",
-                    "the next start removes it, and reads more of the log instead",
-                    remedy=MoveAside("put it aside", (self._place.directory / name,)),
-                )
-
-    def _aborted_before(self, snapshots: list[int]) -> int:
-        """Markers below the snapshot that a start takes are not looked for again."""
-        usable = sorted(snapshots, reverse=True)
-        if not usable:
-            return 0
-        return usable[0] if self._folder.is_clean or len(usable) == 1 else usable[1]
-
     # ---- how far it is -------------------------------------------------------------------------
 
     def _start_nonsense(self, files: list[SegmentFile]) -> Iterator[Finding]:
@@ -236,7 +205,7 @@ class PartitionCheck:
             return
         if facts.start_offset <= files[-1].base_offset or not files[-1].path.stat().st_size:
             return
-        end = _end_by_headers(files[-1])
+        end = segment_files.end_by_headers(files[-1])
         if facts.start_offset <= end:
             return
         right = files[0].base_offset
@@ -350,32 +319,3 @@ class PartitionCheck:
             last_offset,
             remedy,
         )
-
-
-def _segments(directory: Path, names: list[str]) -> Iterator[SegmentFile]:
-    """As a start would see them: what a compaction has decided on replaces what it covers."""
-    plain = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == ".log"}
-    swaps = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == f".log{SWAP}"}
-    ends = {}
-    for base in swaps:
-        file = SegmentFile(base, directory / f"{base:020d}.log{SWAP}", SWAP)
-        ends[base] = (file, _end_by_headers(file))
-    covered = {b for b in plain for base, (_, end) in ends.items() if base < b < end}
-    for base in sorted(swaps | plain - covered):
-        if base in ends:
-            yield ends[base][0]
-        else:
-            yield SegmentFile(base, directory / f"{base:020d}.log")
-
-
-def _end_by_headers(file: SegmentFile) -> int:
-    """The offset behind the last batch, found by headers alone."""
-    end, position = file.base_offset, 0
-    try:
-        with Reader(file.path) as reader:
-            while position < reader.size:
-                header = batches.read_header(reader.get(position, HEADER_BYTES))
-                end, position = header.next_offset, position + header.size
-    except (OSError, RecordError):
-        pass
-    return end

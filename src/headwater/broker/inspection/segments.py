@@ -17,9 +17,9 @@ from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.remedy import MoveAside, RebuildIndexes, WriteAborted
 from headwater.broker.inspection.scan import Missing, Seen, Whole, scan
+from headwater.broker.inspection.segment_files import SegmentFile
 from headwater.log import aborted
 from headwater.log.aborted import AbortedTransaction
-from headwater.log.segment import file_name
 from headwater.record import control, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
@@ -28,21 +28,6 @@ from headwater.record.records import Record
 EPOCH_RUNS_MAX = 100_000
 
 Visitor = Callable[[BatchHeader, "list[Record]", memoryview], None]
-
-
-@dataclass(slots=True)
-class SegmentFile:
-    """A segment as a start would see it: one that compaction has decided on counts already."""
-
-    base_offset: int
-    path: Path
-    suffix: str = ""
-    """`.swap` where the files have not got their final names yet."""
-
-    def index(self, kind: str) -> Path:
-        name = file_name(self.base_offset, kind)
-        swapped = self.path.with_name(name + self.suffix)
-        return swapped if self.suffix and swapped.exists() else self.path.with_name(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from headwater.broker.inspection.remedy import (
     WriteEpochs,
     WriteTopicId,
 )
-from headwater.broker.inspection.rewriting import append_records, empty_batch
+from headwater.broker.inspection.writer import append_records, empty_batch
 from headwater.log import aborted, checkpoints, swap
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files, FileSystem
@@ -133,6 +133,8 @@ class Surgeon:
     def _tidied(self, directory: Path) -> None:
         """Finish what a compaction has left half-way, as a start would: then names are final."""
         if swap.is_decided(self._files, directory):
+            for name in self._files.list(directory):  # it removes what was replaced
+                self._aside.keep(directory / name)
             swap.tidy(self._files, directory)
 
     def _edit_segment(self, group: list[EditSegment]) -> None:

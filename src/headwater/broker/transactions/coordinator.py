@@ -70,6 +70,9 @@ class TransactionCoordinator:
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
+        self._is_adopting = False
+        self._has_strays = False
+        """The disk refused to let batches join their transactions again: to be tried once more."""
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -137,10 +140,15 @@ class TransactionCoordinator:
 
     def _values_lost(self) -> None:
         """The disk has refused values, and memory went back: batches may have lost theirs."""
+        if self._is_adopting:
+            return  # it has refused what this very look has written
+        self._is_adopting, self._has_strays = True, False
         try:
             self._adopt_strays()
         except StorageFailed:
-            pass  # nothing can be ended before a restart, and that looks for strays, too
+            self._has_strays = True
+        finally:
+            self._is_adopting = False
 
     async def _carry_out(self, name: str, seen: Transaction | None, move: Move) -> ErrorCode:
         """Write what was decided and wait for it; an error that was decided stands."""
@@ -293,6 +301,8 @@ class TransactionCoordinator:
 
     def abort_overdue(self) -> None:
         """Decide the end of transactions that have been open for too long, and begin it."""
+        if self._has_strays:
+            self._values_lost()
         now_ms = self._clock.now_ms()
         for name, known in list(self.transactions.items()):
             with self._supervisor.duty("transaction time-outs", name):

@@ -27,7 +27,7 @@ from headwater.spark import connect
 from headwater.spark.connect import Cluster
 from headwater.spark.sink import ending, listing, part, transaction
 from headwater.spark.sink.columns import Columns
-from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.stream import Prepared, StreamWriter
@@ -106,7 +106,7 @@ class BatchWriter(DataSourceArrowWriter):
         lost = ending.finish(cluster, parts)
         listing.abort_orphans(cluster, self._group)
         if lost:
-            raise PartLost(
+            raise BatchTooLong(
                 f"{len(lost)} of {len(parts)} parts of the job ran out of time before they could be "
                 "committed; the others are in the topic.",
                 hint="Raise kafka.transaction.timeout.ms beyond the time that the job takes.",

@@ -28,7 +28,7 @@ from headwater.spark.connect import Cluster, TopicPartition
 from headwater.spark.sink import ending, listing, part
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.decisions import Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.task import Task, current
@@ -78,7 +78,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         decision = Decisions(cluster, task.sink).whole(known)
         mine = [each for each in decision.parts if each.slot == task.slot]
         lost = ending.finish(cluster, mine)
-        rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
+        try:
+            rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
+        except BatchTooLong as error:
+            raise _lost_again(self._settings.transaction_timeout_ms) from error
         return Prepared(task, rewritten, decided=True)
 
     def _write_part(self, cluster: Cluster, task: Task, iterator: Iterator[pa.RecordBatch]) -> Part:
@@ -116,7 +119,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
             decision = _mended(old, lost, decision) if lost else old
             ending.abort(cluster, [each for each in parts if each not in decision.parts])
         if decision is not old:
-            _must_be_open(cluster, [each for each in parts if each in decision.parts])
+            chosen = [each for each in parts if each in decision.parts]
+            try:
+                _must_be_open(cluster, chosen, self._settings.transaction_timeout_ms)
+            except BatchTooLong as error:
+                if old is None:
+                    raise
+                raise _lost_again(self._settings.transaction_timeout_ms) from error
             decisions.write(identity, decision)
         self._end(cluster, decision)
         listing.abort_orphans(cluster, decisions.group, _place(decision))
@@ -152,14 +161,25 @@ def _place(decision: Decision) -> TopicPartition | None:
     return None if found is None else found[:2]
 
 
-def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
+def _lost_again(timeout_ms: int) -> PartLost:
+    """Not BatchTooLong: the batch is decided, and who made it smaller now would write rows twice."""
+    return PartLost(
+        f"Writing the lost part of a decided batch took longer than {timeout_ms / 1000:g} s.",
+        hint="Raise kafka.transaction.timeout.ms, and for more than 15 minutes the broker's "
+        "transaction.max.timeout.ms.",
+    )
+
+
+def _must_be_open(cluster: Cluster, parts: list[Part], timeout_ms: int) -> None:
     closed = listing.closed(cluster, parts)
+    if any(part.is_over(each.began, timeout_ms) for each in closed):
+        raise BatchTooLong.after(timeout_ms)
     if closed:
         raise PartLost(
             f"{len(closed)} of {len(parts)} transactions of the batch have ended before it was "
             "complete: nothing of it is in the topic.",
-            hint="Start the query again. If the batch took longer than kafka.transaction.timeout.ms, "
-            "raise that, or make batches smaller (maxOffsetsPerTrigger).",
+            hint="Another driver of the same query has begun them anew: stop one of the two. Or start "
+            "the query again.",
         )
 
 
