@@ -93,7 +93,7 @@ HARM: dict[Callable[[Path], None], str] = {
     lost: "missing, though this folder has been used",
     lost_with_checkpoints_and_meta: "missing, though this folder has been used",
     lost_log_file: "missing, though this folder has been used",
-    emptied: "empty, though there are partitions",
+    emptied: "empty, though there are partitions with records",
     cut: "shorter than it was: offsets 1 to",
     cut_within_a_batch: "damaged at byte 0",
     cut_without_durable_offset: "shorter than it was: offsets 1 to",
