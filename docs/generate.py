@@ -34,8 +34,8 @@ the names of topics, groups and captures. What takes longer than a second shows 
 | exit code | meaning |
 |---|---|
 | 0 | done; also Ctrl-C where it is the way to end (`tail`, `--watch`), and a reader of the pipe that left |
-| 1 | it failed or was refused, and one sentence on stderr says why and what to do next; `verify`: the view differs; `status`: not all parts run; `captures`: a database does not answer |
-| 2 | the words were not understood |
+| 1 | it failed or was refused, and one sentence on stderr says why and what to do next; `verify`: the view differs; `status`: not all parts run; `captures`: a database does not answer; `check`, `repair`: something is wrong with the folder |
+| 2 | the words were not understood; `check`, `repair`: there is nothing to look at, or a broker is at work on it |
 | 3 | it looked, and it is not so: `wait` was not reached in time, `lag --alert` is exceeded |
 | 130 | interrupted |
 

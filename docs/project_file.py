@@ -32,6 +32,7 @@ MEANING = {
     "spark.checkpoints": "Where queries keep what Spark needs to go on; shared storage for a cluster.",
     "spark.conf": "Any settings of Spark.",
     "pipelines.paths": "Files and folders of [queries](pipelines.md).",
+    "pipelines.batch_records_max": "How many records a batch of a query takes, where the query does not say.",
     "console.listen": "Where the web page is; the section alone is enough to have it.",
     "console.read_only": "The page only shows, and changes nothing.",
     "console.token": "Who may look: everybody with this word, from the environment.",
@@ -42,6 +43,7 @@ DEFAULT = {
     "spark.master": Project.master,
     "spark.checkpoints": Project.checkpoints,
     "pipelines.paths": "`pipelines`, where there is such a folder",
+    "pipelines.batch_records_max": str(Project.batch_records_max),
     "console.read_only": "false",
 }
 CAPTURE_MEANING = {

@@ -22,6 +22,8 @@ TOGETHER_BELOW = ("tests/spark/", "tests/capture/", "tests/views/", "tests/proce
 SNIPPETS = "tests/docs/test_snippets.py"
 """Every page starts all that it needs: each for itself, but those with Spark share one Java.
 Spark gives its Python processes ten seconds to start, which two of it on two cores can exceed."""
+MATRIX = "tests/simulation/matrix/test_matrix.py"
+"""Many cells that share nothing."""
 _WITH_SPARK = re.compile("with_spark")
 LONGEST_FIRST = (
     "tests/docs/test_snippets.py with Spark",
@@ -69,6 +71,8 @@ def part_of(nodeid: str) -> str:
     if path.startswith(COMPAT):
         server = _SERVER.search(name)
         return f"{COMPAT} on {server[1]}" if server else path
+    if path == MATRIX:
+        return nodeid
     if path == SNIPPETS:
         return f"{SNIPPETS} with Spark" if _WITH_SPARK.search(name) else nodeid
     if path.startswith(TOGETHER_BELOW):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater.log.files import File, Files
+from headwater.log.files import File, Files, Space
 from headwater.record.varint import Buffer
 
 Hook = Callable[[Path], None]
@@ -28,6 +28,9 @@ class HandDisk(Files):
     """
 
     def __init__(self) -> None:
+        super().__init__()
+        self.free_bytes: int | None = None
+        """What is free, as `space` tells it; None: what really is."""
         self.hooks: dict[str, list[tuple[str, Hook]]] = {}
         self.cold: str = ""
         """No read of files that match this is answered from memory."""
@@ -79,7 +82,18 @@ class HandDisk(Files):
     def open(self, path: Path, *, create: bool = False) -> File:
         if create and not path.exists():
             self.before("create", path)
+        else:
+            self.before("open", path)
         return HandFile(self, path, super().open(path, create=create))
+
+    def read_bytes(self, path: Path) -> bytes | None:
+        self.before("open", path)
+        self.before("read", path)
+        return super().read_bytes(path)
+
+    def space(self, path: Path) -> Space:
+        found = super().space(path)
+        return found if self.free_bytes is None else found._replace(free=self.free_bytes)
 
     def write_atomic(self, path: Path, data: bytes) -> None:
         self.before("write_atomic", path)
@@ -99,6 +113,10 @@ class HandDisk(Files):
     def rename(self, old: Path, new: Path) -> None:
         self.before("rename", old)
         super().rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        self.before("remove", path)
+        super().remove(path)
 
     def sync_dir(self, directory: Path) -> None:
         self.before("sync_dir", directory)
@@ -122,6 +140,7 @@ class HandFile:
     def read_cached(self, position: int, size: int) -> bytes | None:
         if self._disk.cold and matches(self._path, self._disk.cold):
             return None
+        self._disk.before("read", self._path)
         return self._file.read_cached(position, size)
 
     def sync(self) -> None:

@@ -107,7 +107,9 @@ def test_what_a_deleted_topic_left_behind_is_removed_at_the_next_start(data: Pat
             shutil.copytree(data / f"gone-{number}", data.with_name(f"gone-{number}"))
         delete(wire, "gone")
     shutil.copytree(data.with_name("gone-0"), data / "gone-0")
-    shutil.copytree(data.with_name("gone-1"), data / "gone-1.0123456789abcdef-delete")
+    shutil.copytree(
+        data.with_name("gone-1"), data / "gone-1.0123456789abcdef0123456789abcdef-delete"
+    )
     with serving(data) as broker, broker.wire() as wire:
         assert not list(data.glob("gone-*"))
         create(wire, "gone", 2)
@@ -166,12 +168,16 @@ def test_what_is_not_ours_is_left_alone(data: Path) -> None:
     (data / "notes-1").mkdir()
     (data / "notes-1" / "diary.txt").write_text("mine")
     (data / "README").write_text("also mine")
+    (data / "notes-2").write_text("a file")
+    (data / "my-delete").mkdir()
     for _ in range(2):
         with serving(data) as broker:
             broker.run(broker.broker.housekeeping.retain())
     assert (data / "notes-1" / "diary.txt").read_text() == "mine"
     assert (data / "README").read_text() == "also mine"
     assert (data / "lost+found").is_dir()
+    assert (data / "notes-2").read_text() == "a file"
+    assert (data / "my-delete").is_dir()
 
 
 def test_a_partition_folder_that_a_crash_left_half_made_is_finished(data: Path) -> None:

@@ -102,7 +102,7 @@ def test_sealed_segments_are_closed_when_nobody_reads_them(data: Path) -> None:
         for number in range(40):
             produce(wire, "t", batch([(None, bytes(300))]))
             fetch(wire, "t", number)
-        broker.call(broker.broker.housekeeping._release)
+        broker.run(broker.broker.housekeeping._release())
         logs = [name for name in open_files(data) if name.startswith("t-0/") and ".log" in name]
         assert len(logs) == 1, "the active one"
         assert fetch(wire, "t", 0).records, "and opened again for a reader"

@@ -146,7 +146,8 @@ def test_deleting_while_old_data_is_read_from_the_disk_ends_that_read_in_order(d
             assert admin.receive()[1].responses[0].error_code is ErrorCode.none
             found = reader.receive()[1].responses[0].partitions[0]
             assert found.error_code in GONE | {ErrorCode.none}
-        assert admin.ask("metadata", 12, topics=None).topics == ()
+        left = {each.name for each in admin.ask("metadata", 12, topics=None).topics}
+        assert left <= {"__headwater_health"}
 
 
 def test_deleting_while_a_time_is_looked_for_ends_that_in_order(data: Path) -> None:

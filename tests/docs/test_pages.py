@@ -31,6 +31,7 @@ NOTHING_RUNS = {
     "CONTRIBUTING.md": "make's own targets",
     "docs/administration.md": "tests/compat/test_java_admin_tools.py",
     "docs/analytics.md": "tests/processing/windows/test_pages.py",
+    "docs/checking.md": "tests/broker/inspection/test_commands.py",
     "docs/deletion.md": "tests/broker/test_excision.py",
     "docs/figures.md": "make's own targets",
     "docs/moving-to-kafka.md": "tests/project/test_promote.py",

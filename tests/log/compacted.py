@@ -11,7 +11,6 @@ from headwater.log.files import FileSystem
 from headwater.log.latest import KEY_BYTES_MAX
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
-from headwater.log.survivors import Aborted
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.batch import BatchHeader
@@ -99,12 +98,10 @@ class CompactedLog:
         assert plan is not None, "nothing to compact"
         return plan
 
-    def compact(
-        self, aborted: Aborted | None = None, key_bytes_max: int = KEY_BYTES_MAX
-    ) -> compaction.Result:
+    def compact(self, key_bytes_max: int = KEY_BYTES_MAX) -> compaction.Result:
         """All three steps."""
         plan = self.plan(key_bytes_max)
-        result = compaction.compact(self.files, self.folder, plan, aborted=aborted)
+        result = compaction.compact(self.files, self.folder, plan)
         old = compaction.apply(self.log, plan, result)
         assert old is not None
         for segment in old:

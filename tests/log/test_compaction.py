@@ -8,7 +8,6 @@ import pytest
 
 from headwater.log import compaction
 from headwater.log.compaction_plan import Result
-from headwater.log.segment import CorruptSegment
 from headwater.record import batch as batches
 from headwater.record import codecs, records
 from headwater.record.records import Record
@@ -236,7 +235,7 @@ def test_a_reader_of_an_old_segment_can_finish() -> None:
     assert old[0].position_of(0, old[0].size) is not None
 
 
-def test_damage_is_reported_and_nothing_is_dropped() -> None:
+def test_a_damaged_segment_is_left_as_it_is_and_the_others_are_compacted() -> None:
     log = sealed([(b"a", b"1" * 50)], [(b"a", b"2" * 50)], [(b"a", b"3" * 50)])
     disk = log.files
     assert isinstance(disk, FaultyDisk)
@@ -244,8 +243,11 @@ def test_damage_is_reported_and_nothing_is_dropped() -> None:
     for position in (0, 5, 9, 16, 30, 70, size - 1):
         before = disk.read_bytes(FOLDER / "00000000000000000000.log")
         disk.flip_bit(FOLDER / "00000000000000000000.log", position, 6)
-        with pytest.raises(CorruptSegment, match="is damaged at byte"):
-            compaction.compact(disk, FOLDER, log.plan())
+        result = compaction.compact(disk, FOLDER, log.plan())
+        (sentence,) = result.damaged
+        assert "is damaged at byte" in sentence
+        assert [made.base_offset for made in result.made] == []
+        assert result.cleaned_offset == log.plan().end_offset, "it is not tried again and again"
         assert not [name for name in log.names() if name.endswith(".cleaned")]
         disk.flip_bit(FOLDER / "00000000000000000000.log", position, 6)
         assert disk.read_bytes(FOLDER / "00000000000000000000.log") == before
@@ -255,8 +257,39 @@ def test_damage_is_reported_and_nothing_is_dropped() -> None:
 def test_a_file_that_was_cut_is_reported() -> None:
     log = sealed([(b"a", b"1" * 50)], [(b"a", b"2" * 50)])
     log.files.open(FOLDER / "00000000000000000000.log").truncate(log.log.segments[0].size - 1)
-    with pytest.raises(CorruptSegment):
-        compaction.compact(log.files, FOLDER, log.plan())
+    assert "is damaged at byte" in compaction.compact(log.files, FOLDER, log.plan()).damaged[0]
+
+
+def test_what_lies_around_damage_is_compacted_and_nothing_that_it_needs_expires() -> None:
+    log = CompactedLog()
+    for pairs in (
+        [(b"a", b"1"), (b"a", b"2"), (b"b", b"1")],
+        [(b"damaged", b"x" * 50), (b"deleted", b"1")],
+        [(b"a", b"3"), (b"a", b"4"), (b"deleted", None)],
+    ):
+        log.append(pairs)
+        log.seal()
+    disk = log.files
+    assert isinstance(disk, FaultyDisk)
+    bases = [segment.base_offset for segment in log.log.segments]
+    path = FOLDER / f"{bases[1]:020d}.log"
+    disk.flip_bit(path, 90, 3)
+    damaged = disk.read_bytes(path)
+    for _ in range(3):
+        log.now_ms += 10_000_000
+        log.append([(b"other", b"1")])
+        log.seal()
+        assert len(log.compact().damaged) <= 1
+    assert disk.read_bytes(path) == damaged
+    found = [
+        (record.key, record.value)
+        for segment in log.log.segments
+        if segment.base_offset != bases[1]
+        for position, _ in segment.headers(0, segment.size, checked=True)
+        for record in records.decode(segment.file.read(0, segment.size), position)
+    ]
+    assert [value for key, value in found if key == b"a"] == [b"4"]
+    assert (b"deleted", None) in found, "it still has something to say"
 
 
 def test_nothing_is_compacted_while_an_earlier_exchange_is_unfinished() -> None:

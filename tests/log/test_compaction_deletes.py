@@ -10,11 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.log import compaction
 from headwater.log.producers import OutOfOrderSequence
 from headwater.record import batch as batches
 from headwater.record import control, records
-from headwater.record.batch import BatchHeader
 from headwater.record.records import Record
 
 from .compacted import CONFIG, FOLDER, NOW_MS, CompactedLog
@@ -23,15 +21,11 @@ BIG = replace(CONFIG, segment_bytes=1 << 20)
 ABORTED = struct.Struct(">hqqqq")
 
 
-def committed(_: BatchHeader) -> bool:
-    return False
-
-
 def again(log: CompactedLog, later_ms: int) -> None:
     """Make the log a little dirty, and compact it that much later."""
     log.now_ms += later_ms
     log.seal()
-    log.compact(committed)
+    log.compact()
 
 
 # ---- tombstones ----------------------------------------------------------------------------------
@@ -169,13 +163,39 @@ def markers(log: CompactedLog) -> list[int]:
     return [h.base_offset for h, _ in log.batches() if h.is_control and h.record_count]
 
 
-def test_without_knowledge_of_aborts_transactional_data_is_refused() -> None:
+@pytest.mark.parametrize("further", [0, 1])
+def test_an_aborted_value_replaces_nothing_though_its_marker_lies_behind_the_plan(
+    further: int,
+) -> None:
     log = CompactedLog(BIG)
-    log.append([(b"a", b"1")], producer=(7, 0, 0), transactional=True)
-    end(log, control.COMMIT, 7)
+    log.append([(b"a", b"good")])
+    log.append([(b"a", b"never")], producer=(7, 0, 0), transactional=True)
+    for _ in range(further + 1):
+        log.seal()
+    marker = end(log, control.ABORT, 7)
+    assert log.files.read_bytes(log.log.active.path(".txnindex")) is None
+    log.compact()
+    assert log.table()[b"a"] == b"good"
+    assert [(each.first_offset, each.last_offset) for each in log.log.aborted_between(0, 99)] == [
+        (1, marker)
+    ]
+
+
+def test_the_list_of_aborted_transactions_is_kept_though_its_file_was_never_written() -> None:
+    """As a full disk leaves it: what is not compacted yet must still not be served."""
+    log = CompactedLog(BIG)
+    for number in range(4):
+        log.append([(b"%d" % number * 100, b"never")], producer=(7, 0, number), transactional=True)
+    end(log, control.ABORT, 7)
+    before = log.log.aborted_between(0, 99)
     log.seal()
-    with pytest.raises(compaction.CannotCompact, match="transactional"):
-        compaction.compact(log.files, FOLDER, log.plan())
+    log.files.remove(FOLDER / "00000000000000000000.txnindex")
+    log.append([(b"k", b"v")])
+    log.compact(key_bytes_max=1)
+    assert log.log.aborted_between(0, 99) == before
+    log.log.close()
+    log.open()
+    assert log.log.aborted_between(0, 99) == before
 
 
 def test_a_marker_stays_while_its_transaction_had_data_and_then_for_its_time() -> None:
@@ -221,11 +241,8 @@ def test_records_of_an_aborted_transaction_go_and_replace_nothing() -> None:
     end(log, control.COMMIT, 8)
     row = ABORTED.pack(0, 7, 1, marker, marker + 1)
 
-    def aborted(header: BatchHeader) -> bool:
-        return header.producer_id == 7
-
     log.seal()
-    log.compact(aborted)
+    log.compact()
     assert log.offsets()[0] == 0
     assert 1 not in log.offsets()
     assert marker in markers(log)
@@ -233,7 +250,7 @@ def test_records_of_an_aborted_transaction_go_and_replace_nothing() -> None:
     for later_ms in (0, 1000, 0):
         log.now_ms += later_ms
         log.seal()
-        log.compact(aborted)
+        log.compact()
     # Their batch is kept, empty, for the producer's sequence: without the marker the transaction
     # would count as open after a restart.
     assert marker in markers(log)
@@ -241,6 +258,6 @@ def test_records_of_an_aborted_transaction_go_and_replace_nothing() -> None:
     for later_ms in (0, 0, 1000):
         log.now_ms += later_ms
         log.seal()
-        log.compact(aborted)
+        log.compact()
     assert marker not in markers(log)
     assert log.files.read_bytes(FOLDER / "00000000000000000000.txnindex") == b""

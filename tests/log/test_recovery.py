@@ -282,6 +282,31 @@ def test_a_log_whose_files_are_gone_goes_on_where_it_was() -> None:
     assert append(log, b"d") == 3
 
 
+def test_records_missing_in_front_are_reported_unless_they_were_deleted() -> None:
+    disk = new_disk()
+    log = new_log(disk, segment_bytes=200)
+    for n in range(4):
+        append(log, b"%d" % n * 100)
+    disk = disk.kill()
+    disk.lose(LOG)
+    second = min(int(name[:20]) for name in disk.list(FOLDER) if name.endswith(".log"))
+    _, report = opened(disk.copy(), log.config, start_offset=second)
+    assert report.missing is None
+    again, report = opened(disk, log.config)
+    assert report.missing == (0, second)
+    assert again.start_offset == second
+
+
+def test_a_last_batch_of_several_records_that_the_index_knows_is_no_damage() -> None:
+    disk = new_disk()
+    log = new_log(disk, index_interval_bytes=1)
+    for _ in range(3):
+        append(log, b"a", b"b")
+    log.close()
+    _, report = opened(disk.kill(), log.config, recovery_point=6, clean=True)
+    assert report == Report()
+
+
 def test_damage_below_the_recovery_point_is_fenced_and_appending_goes_on() -> None:
     disk = three()
     disk.flip_bit(LOG, len(batch_of(b"a")) + 8)  # the length of the second batch

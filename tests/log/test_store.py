@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.log.config import LogConfig
 from headwater.log.files import Files
-from headwater.log.store import LogStore
+from headwater.log.store import FolderInUse, LogStore
 from headwater.testing.clock import ManualClock
 from headwater.testing.faulty_disk import FaultyDisk, PowerCut
 
@@ -114,18 +115,125 @@ def test_a_removal_that_was_interrupted_leaves_all_or_nothing_of_the_folder() ->
             assert read_on(log, log.start_offset) in ([], [b"a", b"b"]), steps
 
 
-def test_folders_that_nobody_knows_are_removed() -> None:
+def test_folders_that_nobody_knows_are_set_aside_and_those_of_deleted_topics_removed() -> None:
     disk = FaultyDisk()
     store = opened(disk)
-    known, stranger = uuid.UUID(int=1), uuid.UUID(int=2)
-    store.open_log("kept", 0, CONFIG, known)
-    store.open_log("gone", 0, CONFIG, stranger)
-    store.open_log("renewed", 0, CONFIG, stranger)
+    known, stranger, deleted = uuid.UUID(int=1), uuid.UUID(int=2), uuid.UUID(int=4)
+    append(store.open_log("kept", 0, CONFIG, known), b"a")
+    append(store.open_log("lost", 0, CONFIG, stranger), b"b")
+    append(store.open_log("renewed", 0, CONFIG, stranger), b"c")
+    append(store.open_log("gone", 0, CONFIG, deleted), b"d")
+    store.open_log("empty", 0, CONFIG, stranger)
     disk.make_dir(ROOT / "not a partition")
-    again = opened(disk.kill())
-    removed = again.tidy({("kept", 0): known, ("renewed", 0): uuid.UUID(int=3)})
-    assert removed == ["gone-0", "renewed-0"]
-    assert {"kept-0", "not a partition"} <= set(disk.list(ROOT)) | set(again.files.list(ROOT))
+    again = opened(disk := disk.kill())
+    again.deleted = {deleted}
+    again.tidy({("kept", 0): known, ("renewed", 0): uuid.UUID(int=3)})
+    folders = [name for name in disk.list(ROOT) if "-0" in name]
+    assert [re.sub("[0-9a-f]{32}", "HEX", name) for name in folders] == [
+        "kept-0",
+        "lost-0.HEX-stray",
+        "renewed-0.HEX-stray",
+    ]
+    assert "not a partition" in disk.list(ROOT)
+    assert [path.name for path in again.set_aside] == folders[1:]
+    assert disk.size(again.set_aside[0] / f"{0:020d}.log") > 0
+
+
+def test_a_name_of_the_longest_kind_can_be_set_aside(tmp_path: Path) -> None:
+    store = LogStore(Files(), tmp_path, ManualClock().now_ms)
+    store.open(1)
+    append(store.open_log("x" * 249, 0, CONFIG, uuid.UUID(int=1)), b"a")
+    store.close()
+    again = LogStore(Files(), tmp_path, ManualClock().now_ms)
+    again.open(1)
+    again.tidy({})
+    (stray,) = again.set_aside
+    assert stray.is_dir()
+    assert stray.name.startswith("x" * 200)
+    again.unlock()
+
+
+def test_a_folder_in_use_is_never_renamed_removed_or_opened_twice() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    append(store.open_log("t", 0, CONFIG, uuid.UUID(int=1)), b"a")
+    for wrong in (None, uuid.UUID(int=1), uuid.UUID(int=2)):
+        with pytest.raises(FolderInUse, match="in use"):
+            store.open_log("t", 0, CONFIG, wrong)
+    with pytest.raises(FolderInUse, match="in use"):
+        store._remove_folder(ROOT / "t-0")
+    with pytest.raises(FolderInUse, match="in use"):
+        store._set_aside(ROOT / "t-0")
+    store.deleted = {uuid.UUID(int=1)}
+    store.tidy({})
+    assert "t-0" in disk.list(ROOT)
+    assert read_on(store.logs["t", 0]) == [b"a"]
+
+
+def test_checkpoints_of_an_earlier_topic_of_that_name_are_never_believed() -> None:
+    """Deleted, made again, filled; the power fails before each of the disk's steps."""
+    disk = FaultyDisk()
+    store = opened(disk)
+    old, new = uuid.UUID(int=1), uuid.UUID(int=2)
+    log = store.open_log("t", 0, CONFIG, old)
+    append(log, *([b"old"] * 9))
+    log.delete_before(9)
+    log.cleaned_offset = 8
+    store.checkpoint()
+    moments: list[tuple[FaultyDisk, int]] = []
+    count = 0
+    disk.before_each_step(lambda: moments.append((disk.copy(), count)))
+    store.remove_log("t", 0)
+    log = store.open_log("t", 0, CONFIG, new)
+    for _ in range(4):
+        append(log, b"new")
+        count += 1
+    disk.before_each_step(None)
+    moments.append((disk.copy(), 4))
+    for number, (moment, acknowledged) in enumerate(moments):
+        for seed in range(6):
+            after = moment.kill() if seed == 0 else moment.crash(10 * number + seed)
+            again = opened(after)
+            again.deleted = {old}
+            again.tidy({("t", 0): new})
+            log = again.open_log("t", 0, CONFIG, new)
+            assert (log.start_offset, log.cleaned_offset) == (0, 0), number
+            assert len(read_on(log)) >= acknowledged, number
+
+
+def test_a_checkpoint_during_the_start_keeps_what_it_says_of_logs_that_are_not_open_yet() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    for topic in ("a", "b"):
+        log = store.open_log(topic, 0, CONFIG)
+        append(log, b"1", b"2", b"3")
+        log.delete_before(2)
+    store.checkpoint()
+    again = opened(disk := disk.kill())
+    append(again.open_log("a", 0, CONFIG), b"4")
+    again.checkpoint()
+    after = opened(disk.kill())
+    assert after.open_log("b", 0, CONFIG).start_offset == 2
+
+
+def test_what_an_earlier_topic_synced_is_not_taken_for_the_new_ones_recovery_point() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    lazy = LogConfig(durability="os")
+    old = store.open_log("t", 0, lazy, uuid.UUID(int=1))
+    append(old, b"a", b"b")
+    sync = old.sync
+
+    def removed_meanwhile() -> None:
+        sync()
+        store.remove_log("t", 0)
+        store.open_log("t", 0, lazy, uuid.UUID(int=2))
+
+    old.sync = removed_meanwhile  # type: ignore[method-assign]
+    store.sync_lazy()
+    store.checkpoint()
+    again = opened(disk.kill()).open_log("t", 0, lazy, uuid.UUID(int=2))
+    assert again.next_offset == 0
 
 
 def test_deleted_records_stay_deleted_after_a_power_cut() -> None:

@@ -15,17 +15,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from headwater import __version__
+from headwater.broker import catalogue
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
 from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
+from headwater.broker.disk_space import DiskSpace
 from headwater.broker.excisions import Excisions
 from headwater.broker.features import Features
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
+from headwater.broker.health import Health
+from headwater.broker.health_topic import HealthTopic
 from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
 from headwater.broker.quotas.enforcement import Quotas
@@ -36,13 +42,17 @@ from headwater.broker.security.credentials import Credentials
 from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
+from headwater.broker.settings.values import BROKER
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
-from headwater.log.config import LogConfig
+from headwater.broker.validation import Validation
+from headwater.broker.watchdog import Watchdog
+from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
 from headwater.log.store import LogStore
 
@@ -70,25 +80,22 @@ class Broker:
         clock: Clock | None = None,
         files: FileSystem | None = None,
     ) -> None:
-        given = dict(settings or {})
-        if durability is not None:
-            given["durability"] = durability
-        self.settings = Settings(given)
+        self.settings = Settings(
+            {**(settings or {}), **_as_settings(settings or {}, listen, durability, advertise)}
+        )
         self.data = Path(data).absolute()
         self.clock: Clock = clock or SystemClock()
         self.node_id: int = self.settings.get("node.id")
         self.apis = load_apis()
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
-        self.waiting_for_room: dict[Connection, None] = {}
-        """Those that read on when there is memory again, in the order in which they stopped."""
-        self._let_in: dict[Connection, int] = {}
+        self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
-        self._files = files or Files()
-        self._requests_bytes = 0
-        self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
+        self._files = files or Files(share_of_log())
+        self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
+        self.supervisor = Supervisor(self.health, self.clock)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -108,10 +115,17 @@ class Broker:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
         self.disk = DiskThreads(COMMIT_THREADS)
+        self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
+        self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
-            log = self.store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+            self.disk_space = DiskSpace(
+                self._files, self.data, self.settings, self.health, self.clock.now_ms
+            )
+            self.disk_space.look()
+            self.disk.write_failed = self._write_failed
+            log = catalogue.open_log(self.store)
             self._catalogue_partition = Partition(
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
             )
@@ -127,16 +141,18 @@ class Broker:
             self.topics = Topics(
                 self.catalogue, self.store, self.settings, self.executor, self.disk
             )
-            self.topics.open_all()
+            await self.topics.open_all()
             self.telemetry = Telemetry(self)
             self.sessions = FetchSessions(
                 self.settings.get("max.incremental.fetch.session.cache.slots"), self.clock
             )
-            self.offsets_topic = OffsetsTopic(
-                self.topics, self.catalogue, self.settings, self.clock.now_ms
-            )
+            self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
             self.groups = GroupCoordinator(
-                self.settings, self.clock, self.offsets_topic, self.catalogue
+                self.settings,
+                self.clock,
+                self.offsets_topic,
+                self.catalogue,
+                self.supervisor.failed,
             )
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
@@ -144,9 +160,10 @@ class Broker:
                 self.settings,
                 self.clock,
                 self.catalogue,
-                StateTopic(self.topics, self.catalogue, self.settings, self.clock.now_ms),
+                StateTopic(self.topics, self.clock.now_ms),
                 Markers(self.partition, self.groups.pending, self.clock.now_ms),
                 self.topics.partitions.values,
+                self.supervisor,
             )
             self.transactions.load()
             self.shares = ShareCoordinator(self)
@@ -155,6 +172,7 @@ class Broker:
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
+            self.validation.close()
             self.disk.stop()
             raise
         self.groups.start()
@@ -166,6 +184,16 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
+        self.watchdog = Watchdog(
+            self.health, lambda: int(self.settings.get("event.loop.turn.warn.ms"))
+        )
+        self.watchdog.start()
+        self.health_topic = HealthTopic(self)
+        self.health_topic.start()
+
+    def _write_failed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.disk_space.write_failed(error, self.executor)
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -208,6 +236,8 @@ class Broker:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
         self.doors.close()
+        await self.health_topic.stop()
+        self.watchdog.stop()
         await self.excisions.stop()
         await self.cleaner.stop()
         await self.housekeeping.stop()
@@ -226,11 +256,13 @@ class Broker:
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
+        await self.supervisor.stop()
         for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
+        self.validation.close()
         self.credentials.close()
         self.disk.stop()
 
@@ -247,7 +279,7 @@ class Broker:
         """Those of the topics, and the catalogue's own."""
         return [*self.topics.partitions.values(), self._catalogue_partition]
 
-    # ---- connections and their memory ------------------------------------------------------------
+    # ---- connections ------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -264,44 +296,30 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.waiting_for_room.pop(connection, None)
-        self._let_in.pop(connection, None)
         self.shares.disconnected(connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
 
-    @property
-    def overloaded(self) -> bool:
-        """Requests that are being worked on take more memory than they may."""
-        return 0 <= self._requests_bytes_max < self._requests_bytes
 
-    def take(self, size: int, connection: Connection) -> None:
-        self._requests_bytes += size
-        self._let_in.pop(connection, None)
-
-    def release(self, size: int) -> None:
-        self._requests_bytes -= size
-        if self.waiting_for_room and not self.overloaded:
-            self.let_in()
-
-    def let_in(self) -> None:
-        """First come, first served: as many as fit with what they have announced, at least one."""
-        free = self._requests_bytes_max - self._requests_bytes - sum(self._let_in.values())
-        for connection in tuple(self.waiting_for_room):
-            size = connection.announced()
-            if size > free and self._let_in:
-                break
-            del self.waiting_for_room[connection]
-            self._let_in[connection] = size
-            free -= size
-            connection.room()
-
-    def let_in_again(self) -> None:
-        """Once in a while: whoever was let in and then sent nothing keeps nobody else out."""
-        self._let_in.clear()
-        if not self.overloaded:
-            self.let_in()
+def _as_settings(
+    settings: Mapping[str, object],
+    listen: str | None,
+    durability: str | None,
+    advertise: str | None,
+) -> dict[str, object]:
+    """What was given beside the settings, as settings: DescribeConfigs tells where values are from."""
+    found: dict[str, object] = {}
+    usual = {name: BROKER[name].default for name in ("durability", "listeners")} | dict(settings)
+    if durability is not None and durability != usual["durability"]:
+        found["durability"] = durability
+    if listen is not None and [f"PLAINTEXT://{listen}"] != usual["listeners"]:
+        found["listeners"] = f"PLAINTEXT://{listen}"
+    if advertise is not None:
+        first = found.get("listeners") or usual["listeners"]
+        name = str(first[0] if isinstance(first, list) else first).partition("://")[0]
+        found["advertised.listeners"] = f"{name.strip()}://{advertise}"
+    return found
 
 
 def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:

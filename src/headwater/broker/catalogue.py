@@ -15,24 +15,39 @@ catalogue as it was before the change or after it. At start the log is read from
     acl/…               see security/authorizer
 
 The record must be durable before anybody is told of the change, and before a folder is made or removed.
+
+Without the catalogue nobody knows whose the partitions' folders are. So one that is missing, damaged or
+shorter than it was must stop the start (`open_log`), before anything is opened or tidied up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from headwater.broker import internal_topics
 from headwater.broker.partition import Partition
+from headwater.errors import HeadwaterError
+from headwater.log import integrity, replay
+from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog
+from headwater.log.replay import Damage
+from headwater.log.store import LogStore
 from headwater.record import batch as batches
 from headwater.record import records
 
-LOG_NAME = "__headwater_catalogue"
+LOG_NAME = internal_topics.CATALOGUE
 PRODUCER_ID_BLOCK = 1000
+MADE = "headwater.catalogue"
+"""In meta.properties: there is a catalogue, so that its absence is a loss and not a beginning."""
+
+logger = logging.getLogger("headwater.broker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,8 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+        """As clients are told: Kafka's own three."""
+        return self.name in internal_topics.KAFKAS
 
 
 class Catalogue:
@@ -55,6 +71,8 @@ class Catalogue:
     def __init__(self, partition: Partition, now_ms: Callable[[], int]) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[uuid.UUID, Topic] = {}
+        self.deleted: set[uuid.UUID] = set()
+        """Topics that are gone while some of their folders may still be there."""
         self.version = 0
         """Grows whenever a topic comes, changes or goes."""
         self.broker_configs: dict[str, dict[str, str]] = {}
@@ -73,8 +91,7 @@ class Catalogue:
         self._now_ms = now_ms
         self._next_producer_id = 0
         self._producer_ids_end = 0
-        for key, value in _replay(partition.log):
-            self._apply(key, value)
+        _replay(partition.log, self._apply)
         # Which ids of the last block were given out is not known: none of them is given again.
         self._next_producer_id = self._producer_ids_end
 
@@ -155,14 +172,7 @@ class Catalogue:
     def _apply(self, key: str, value: Mapping[str, Any] | None) -> None:
         kind, _, name = key.partition("/")
         if kind == "topic":
-            self.version += 1
-            known = self.topics.pop(name, None)
-            if known is not None:
-                del self.by_id[known.id]
-            if value is not None:
-                topic = Topic(name, uuid.UUID(value["id"]), value["partitions"], value["configs"])
-                self.topics[name] = topic
-                self.by_id[topic.id] = topic
+            self._apply_topic(name, value)
         elif kind == "broker":
             self.broker_configs.pop(name, None)
             if value is not None:
@@ -184,16 +194,62 @@ class Catalogue:
             if kind in self._followers:
                 self._followers[kind](name, value)
 
+    def _apply_topic(self, name: str, value: Mapping[str, Any] | None) -> None:
+        if name in internal_topics.NEVER_TOPICS:
+            logger.error("the catalogue has a topic called %s; it is left out", name)
+            return
+        self.version += 1
+        known = self.topics.pop(name, None)
+        if known is not None:
+            del self.by_id[known.id]
+            self.deleted.add(known.id)
+        if value is not None:
+            topic = Topic(name, uuid.UUID(value["id"]), value["partitions"], value["configs"])
+            self.topics[name] = topic
+            self.by_id[topic.id] = topic
+            self.deleted.discard(topic.id)
 
-def _replay(log: PartitionLog) -> list[tuple[str, Mapping[str, Any] | None]]:
-    """Every record of the catalogue's log, in order."""
-    found: list[tuple[str, Mapping[str, Any] | None]] = []
-    offset = log.start_offset
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 1 << 20) or b"")
-        for position, header in batches.scan(data):
-            for record in records.decode(data, position):
+
+# ---- at start ----------------------------------------------------------------------------------
+
+
+def open_log(store: LogStore) -> PartitionLog:
+    """The catalogue's log, made if the folder is new. Raises HeadwaterError if it is not as it was."""
+    directory = store.directory(LOG_NAME, 0)
+    if not any(name.endswith(".log") for name in store.files.list(directory)):
+        if store.meta.is_noted(MADE) or store.was_used:
+            raise _unusable(directory, "missing, though this folder has been used")
+    elif problem := integrity.problem(store.files, directory, store.recovery_point(LOG_NAME, 0)):
+        raise _unusable(directory, problem)
+    log = store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+    others = [each for each in store.partitions() if each != (LOG_NAME, 0)]
+    if others and not log.next_offset:
+        log.abandon()
+        raise _unusable(directory, "empty, though there are partitions")
+    store.meta.note(MADE)
+    return log
+
+
+def _unusable(directory: Path, problem: str) -> HeadwaterError:
+    root = directory.parent
+    return HeadwaterError(
+        f"The catalogue of topics, {directory}, is {problem}.",
+        hint=f"Restore that folder from a copy; or see with `headwater check {root}` what is there, and "
+        f"let `headwater repair {root} --yes` make it anew from the partitions' folders.",
+    )
+
+
+def _replay(log: PartitionLog, apply: Callable[[str, Mapping[str, Any] | None], None]) -> None:
+    """Hand over every record of the catalogue's log, in order. Raises HeadwaterError."""
+
+    def stop(found: Damage) -> None:
+        raise _unusable(log.directory, f"damaged: {found}")
+
+    for batch in replay.read(log, 0, stop):
+        for record in batch.records:
+            try:
                 value = None if record.value is None else json.loads(record.value)
-                found.append(((record.key or b"").decode(), value))
-            offset = header.next_offset
-    return found
+                apply((record.key or b"").decode(), value)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                problem = f"damaged: its record {record.offset} cannot be read ({error!r})"
+                raise _unusable(log.directory, problem) from error

@@ -22,6 +22,8 @@ class DiskThreads:
 
     def __init__(self, count: int) -> None:
         self._loop = asyncio.get_running_loop()
+        self.write_failed: Finished = lambda error: None
+        """Told of every write that failed, in the event loop."""
         self._submitted: list[tuple[Job, Finished]] = []
         self._batches: SimpleQueue[list[tuple[Job, Finished]] | None] = SimpleQueue()
         self._threads = [

@@ -6,6 +6,7 @@
 
 The request is in the log before anything happens, and the audit record after everything has: whatever
 lies between them at a start was interrupted, and is done again; excising twice is the same as once.
+A request that makes no sense is refused, and one that fails is tried again; neither holds up the others.
 A request names a key by its salted hash only, so this topic holds nothing that would have to be excised.
 """
 
@@ -14,35 +15,31 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker import excision_request, internal_topics
 from headwater.broker.child import run_child
+from headwater.broker.excision_request import Refused, Request
 from headwater.broker.partition import Partition
-from headwater.broker.topics import TopicError
-from headwater.log import compaction, excision
+from headwater.broker.swap import put_in_place
+from headwater.log import excision
 from headwater.log.compaction import Plan, Result
 from headwater.log.compaction_plan import Source
 from headwater.log.excision import Target, Work
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.partition import StorageFailed
+from headwater.log.segment import Segment
 from headwater.record import batch as batches
 from headwater.record import records
-from headwater.record.errors import RecordError
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
-REQUESTS = "__headwater_excisions"
-AUDIT = "__headwater_audit"
-KEPT_FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+REQUESTS = internal_topics.EXCISIONS
+AUDIT = internal_topics.AUDIT
 LOOK_SECONDS = 0.25
 RETRY_SECONDS = 5.0
-
-
-class Refused(Exception):
-    """A request that cannot be carried out, now or later."""
 
 
 class Excisions:
@@ -51,129 +48,161 @@ class Excisions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
+        self._topic_id = ""
         self._position = 0
-        self._done: set[str] | None = None
+        self._answered: set[tuple[str, str]] = set()
+        """Requests (`topic id:offset`, id) that the audit has an answer to. With durability=os a power
+        cut may take a request that was answered, and another then gets its offset."""
+        self._ids: set[str] = set()
+        """Ids of requests that were carried out or refused for good."""
+        self._again: dict[str, records.Record] = {}
+        """Requests that failed, by place; they are tried again, and keep no other from its turn."""
+        self._again_at = 0.0
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = self._broker.supervisor.run("excisions", self._run)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._broker.supervisor.end(self._task)
+
+    # ---- following -----------------------------------------------------------------------------
 
     async def _run(self) -> None:
+        self._topic_id = ""  # whatever was known before a failure is read again
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            requests = self._broker.partition(REQUESTS, 0)
-            if requests is None or requests.log.durable_offset <= self._position:
-                continue
-            try:
-                await self._follow(requests.log)
-            except (OSError, StorageFailed, TopicError) as error:
-                logger.error("excision: %s; it is tried again", error)
-                await asyncio.sleep(RETRY_SECONDS)
+            with self._broker.supervisor.duty("excisions"):
+                await self._look()
 
-    async def _follow(self, log: PartitionLog) -> None:
-        if self._done is None:
-            audit = self._broker.partition(AUDIT, 0)
-            self._done = {
-                str(entry.get("id"))
-                for _, entry in (_entries(audit.log, audit.log.start_offset) if audit else ())
-                if not entry.get("dry_run")
-            }
-        for offset, request in _entries(log, max(self._position, log.start_offset)):
-            if str(request.get("id")) not in self._done:
-                await self._audit(request | await self._carry_out(request))
-                self._done.add(str(request.get("id")))
-            self._position = offset + 1
-        self._position = max(self._position, log.durable_offset)
+    async def _look(self) -> None:
+        requests = self._broker.partition(REQUESTS, 0)
+        topic = self._broker.catalogue.topics.get(REQUESTS)
+        if requests is None or topic is None:
+            return
+        if str(topic.id) != self._topic_id:  # the first look, or it was deleted and made again
+            await self._read_audit()
+            self._topic_id, self._position, self._again = str(topic.id), 0, {}
+        await self._try_again()
+        end = requests.log.durable_offset
+        if self._position >= end:
+            return
+        for batch in self._broker.topics.replay_from(requests, self._position):
+            for record in batch.records:
+                await self._take(f"{self._topic_id}:{record.offset}", record)
+                self._position = record.offset + 1
+        self._position = max(self._position, end)
 
-    async def _carry_out(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _try_again(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._again and loop.time() >= self._again_at:
+            for place, record in tuple(self._again.items()):
+                await self._take(place, record)
+            self._again_at = loop.time() + RETRY_SECONDS
+
+    async def _read_audit(self) -> None:
+        audit = self._broker.partition(AUDIT, 0)
+        if audit is None:
+            return
+        for batch in self._broker.topics.replay_from(audit, 0):
+            for record in batch.records:
+                self._know(_line(record))
+            await asyncio.sleep(0)  # it may be long, and nobody is to wait for it
+
+    def _know(self, line: dict[str, Any]) -> None:
+        self._answered.add((str(line.get("request")), str(line.get("id"))))
+        if not line.get("dry_run"):
+            self._ids.add(str(line.get("id")))
+
+    async def _take(self, place: str, record: records.Record) -> None:
+        """One request, to its audit record; whatever goes wrong is its own trouble."""
+        self._again.pop(place, None)
+        told = excision_request.told(record.value)
+        if (place, str(told.get("id"))) in self._answered:
+            return
+        with self._broker.supervisor.duty("excisions", f"request at offset {record.offset}"):
+            self._again[place] = record
+            line = {**told, "request": place}
+            line |= await self._carry_out(record)
+            await self._audit(line)
+            self._know(line)
+            del self._again[place]
+        if place in self._again:
+            self._again_at = asyncio.get_running_loop().time() + RETRY_SECONDS
+
+    # ---- carrying out --------------------------------------------------------------------------
+
+    async def _carry_out(self, record: records.Record) -> dict[str, Any]:
         try:
+            request = excision_request.read(record.value)
+            if request.id in self._ids:
+                raise Refused("there was a request with this id before")
             removed = await self._excise(request)
         except Refused as refusal:
-            logger.warning("excision %s is refused: %s", request.get("id"), refusal)
+            logger.warning("the excision at offset %d is refused: %s", record.offset, refusal)
             return {"status": "refused", "error": str(refusal)}
         total = sum(removed.values())
         return {"status": "done", "removed": total, "partitions": removed}
 
-    async def _excise(self, request: dict[str, Any]) -> dict[int, int]:
+    async def _excise(self, request: Request) -> dict[int, int]:
         """Records removed (or, in a dry run, found) in each partition."""
-        try:
-            topic, target = str(request["topic"]), Target(**request["target"])
-            wanted = request.get("partitions")
-            dry_run = bool(request.get("dry_run"))
-            bytes.fromhex(target.salt + target.digest)
-        except (KeyError, TypeError, ValueError) as error:
-            raise Refused(f"the request cannot be read: {error!r}") from error
+        topic = request.topic
         known = self._broker.catalogue.topics.get(topic)
         if known is None:
             raise Refused(f"there is no topic {topic!r}")
         if topic.startswith("__"):
             raise Refused(f"{topic} belongs to the broker")
-        numbers = range(known.partitions) if wanted is None else [int(n) for n in wanted]
+        numbers = range(known.partitions) if request.partitions is None else request.partitions
+        missing = [number for number in numbers if number >= known.partitions]
+        if missing:
+            raise Refused(f"there is no partition {topic}-{missing[0]}")
         removed: dict[int, int] = {}
         for number in numbers:
             partition = self._broker.partition(topic, number)
             if partition is None:
                 raise Refused(f"there is no partition {topic}-{number}")
-            removed[number] = await self._excise_partition(partition, target, dry_run)
+            removed[number] = await self._excise_partition(
+                partition, request.target, request.dry_run
+            )
         return removed
 
     async def _excise_partition(self, partition: Partition, target: Target, dry_run: bool) -> int:
-        async with partition.rewriting, partition.maintenance:
-            log = partition.log
-            if log.active.size:
+        async with partition.rewriting:
+            if partition.log.active.size:
                 partition.roll(self._broker.clock.now_ms())
             await partition.settle()
-            log = partition.log
-            segments = [segment for segment in log.segments[:-1] if segment.size]
+            log, end_offset = partition.log, partition.log.durable_offset
+            segments = [s for s in log.segments[:-1] if s.size and s.next_offset <= end_offset]
             work = Work(
                 tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments),
                 target,
                 log.config.index_interval_bytes,
                 dry_run,
+                tuple(entry for segment in segments for entry in segment.aborted),
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)
-            if result.made:
-                plan = _plan(work, segments)
-                await self._put_in_place(partition, plan, result)
+            for sentence in result.unreadable:
+                partition.report_damage(f"not looked into by the excision: {sentence}")
+            if result.made and not await put_in_place(
+                self._broker, partition, _plan(work, segments), result, keeps_dirty=True
+            ):
+                raise OSError(f"{log.directory} has changed meanwhile")  # retention was quicker
             return result.records_read - result.records_kept
 
-    async def _put_in_place(self, partition: Partition, plan: Plan, result: Result) -> None:
-        loop = asyncio.get_running_loop()
-        log, executor = partition.log, self._broker.executor
-        cleaned_offset = log.cleaned_offset
-        await loop.run_in_executor(executor, self._broker.store.checkpoint)
-        exchange = compaction.begin(log, plan, result)
-        if exchange is None:
-            raise OSError(f"{log.directory} has changed meanwhile")
-        try:
-            await loop.run_in_executor(executor, exchange.run)
-        except OSError:
-            await partition.reopen()
-            raise
-        old = compaction.finish(exchange)
-        log.cleaned_offset = cleaned_offset
-        await partition.when_unread()
-        for segment in old:
-            segment.close()
-
-    async def _audit(self, entry: dict[str, Any]) -> None:
-        if AUDIT not in self._broker.catalogue.topics:
-            await self._broker.topics.create(AUDIT, 1, KEPT_FOR_EVER)
+    async def _audit(self, line: dict[str, Any]) -> None:
+        await self._broker.topics.ensure(AUDIT)
         now_ms = self._broker.clock.now_ms()
-        value = json.dumps({**entry, "done_ms": now_ms}, sort_keys=True).encode()
-        key = str(entry.get("id")).encode()
+        value = json.dumps({**line, "done_ms": now_ms}, sort_keys=True).encode()
+        key = str(line.get("id", line["request"])).encode("utf-8", "replace")
         data = records.build([records.Record(0, now_ms, key, value)])
-        partition = self._broker.topics.partitions[AUDIT, 0]
+        partition = self._broker.partition(AUDIT, 0)
+        if partition is None:
+            raise StorageFailed(f"{AUDIT} is not there")
         offset = partition.append(data, batches.read_header(data), now_ms)
         await partition.durable(offset + 1)
 
 
-def _plan(work: Work, segments: list[Any]) -> Plan:
+def _plan(work: Work, segments: list[Segment]) -> Plan:
     """What `compaction.begin` wants to know: which segments the new ones were made from."""
     return Plan(
         groups=tuple((source,) for source in work.sources),
@@ -186,26 +215,9 @@ def _plan(work: Work, segments: list[Any]) -> Plan:
     )
 
 
-def _entries(log: PartitionLog, offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON records from `offset` on; what is none is passed over with a word in the log."""
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 1 << 20) or b"")
-        before = offset
-        for position, header in batches.scan(data):
-            for record in records.decode(data, position):
-                if record.offset >= offset and (entry := _entry(record)) is not None:
-                    yield record.offset, entry
-            offset = header.next_offset
-        if offset == before:
-            return
-
-
-def _entry(record: records.Record) -> dict[str, Any] | None:
+def _line(record: records.Record) -> dict[str, Any]:
     try:
-        entry = json.loads(record.value or b"null")
-    except (ValueError, RecordError):
-        entry = None
-    if not isinstance(entry, dict):
-        logger.warning("offset %d is no excision request; it is passed over", record.offset)
-        return None
-    return entry
+        line = json.loads(record.value or b"null")
+    except (ValueError, RecursionError):
+        line = None
+    return line if isinstance(line, dict) else {}

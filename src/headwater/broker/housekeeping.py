@@ -1,20 +1,19 @@
 """What the broker does beside answering: retention, checkpoints, idle connections, old producers.
 
-One task, waking every second; each duty has its own interval. Duties run one after the other, and the
-disk's part of them in the disk threads, so that no client waits for them.
+Each duty is a task of its own with its own interval, so that one that fails, or waits, keeps no other
+from its turn. The disk's part of them is done in the disk threads, so that no client waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
-from headwater.broker.settings import Settings
 from headwater.log import retention
-from headwater.log.partition import StorageFailed
 from headwater.log.segment import SUFFIXES, Segment
 
 if TYPE_CHECKING:
@@ -32,43 +31,39 @@ class Housekeeping:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._task: asyncio.Task[None] | None = None
-        self._due: dict[str, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        duties: list[tuple[str, Callable[[], float], Callable[[], Awaitable[None]]]] = [
+            ("idle connections", lambda: TICK_SECONDS, self._close_idle),
+            ("memory", lambda: TICK_SECONDS, self._watch_memory),
+            ("disk space", lambda: TICK_SECONDS, self._watch_space),
+            ("retention", self._retention_seconds, self.retain),
+            ("checkpoints", self._checkpoint_seconds, self._checkpoint),
+            ("release", lambda: RELEASE_SECONDS, self._release),
+            ("share state", lambda: RELEASE_SECONDS, self._broker.shares.tidy),
+        ]
+        for name, seconds, duty in duties:
+            run = partial(self._repeat, name, seconds, duty)
+            self._tasks.append(self._broker.supervisor.run(name, run))
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        for task in self._tasks:
+            await self._broker.supervisor.end(task)
 
-    async def _run(self) -> None:
-        broker, settings = self._broker, self._broker.settings
+    async def _repeat(
+        self, name: str, seconds: Callable[[], float], duty: Callable[[], Awaitable[None]]
+    ) -> None:
+        """The interval is asked for at every tick: it may be changed while the broker runs."""
+        began = self._broker.clock.monotonic()
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            try:
-                self._close_idle()
-                broker.let_in_again()
-                if self._is_due(
-                    "retention", settings.get("log.retention.check.interval.ms") / 1000
-                ):
-                    await self.retain()
-                if self._is_due("checkpoint", _checkpoint_seconds(settings)):
-                    await self._in_disk_thread(broker.store.sync_lazy)
-                    await self._in_disk_thread(broker.store.checkpoint)
-                if self._is_due("release", RELEASE_SECONDS):
-                    self._release()
-                    await broker.shares.tidy()
-            except (OSError, StorageFailed) as error:
-                logger.error("housekeeping: %s", error)
-
-    def _is_due(self, duty: str, seconds: float) -> bool:
-        now = self._broker.clock.monotonic()
-        if now < self._due.setdefault(duty, now + seconds):
-            return False
-        self._due[duty] = now + seconds
-        return True
+            now = self._broker.clock.monotonic()
+            if now - began < seconds() and seconds() > TICK_SECONDS:
+                continue
+            began = now
+            with self._broker.supervisor.duty(name):
+                await duty()
 
     async def _in_disk_thread(self, function: Callable[..., None], *arguments: object) -> None:
         loop = asyncio.get_running_loop()
@@ -78,24 +73,32 @@ class Housekeeping:
         """Drop segments that are too old, too many, or before the start of their log."""
         now_ms = self._broker.clock.now_ms()
         for partition in tuple(self._broker.topics.partitions.values()):
-            await self.retain_partition(partition, now_ms)
+            with self._broker.supervisor.duty("retention", f"{partition.topic}-{partition.number}"):
+                await self.retain_partition(partition, now_ms)
 
     async def retain_partition(self, partition: Partition, now_ms: int) -> None:
+        if partition.maintenance.locked():
+            return  # segments are being replaced; the others need not wait for that
         async with partition.maintenance:
             log = partition.log
             if log.config.compact and log.is_overdue(now_ms):
                 partition.roll(now_ms)  # so that an idle log gets clean, too
-            count = retention.expired(log, now_ms)
+            loop = asyncio.get_running_loop()
+            count = await loop.run_in_executor(
+                self._broker.executor, retention.expired, log, now_ms
+            )
             if not count:
                 return
             if count == len(log.segments):
                 partition.roll(now_ms)
             dropped = log.drop_front(count)
-            await self._in_disk_thread(self._broker.store.checkpoint_starts)
-            await self._in_disk_thread(_remove_files, dropped)
-            await partition.when_unread()
-            for segment in dropped:
-                segment.close()
+            try:
+                await self._in_disk_thread(self._broker.store.checkpoint_starts)
+                await self._in_disk_thread(_remove_files, dropped)
+            finally:  # what could not be removed goes at the next start
+                await partition.when_unread()
+                for segment in dropped:
+                    segment.close()
         logger.info(
             "%s-%d: %d old segments removed, the log starts at offset %d now",
             partition.topic,
@@ -104,7 +107,20 @@ class Housekeeping:
             log.start_offset,
         )
 
-    def _close_idle(self) -> None:
+    async def _checkpoint(self) -> None:
+        store, supervisor = self._broker.store, self._broker.supervisor
+        with supervisor.duty("checkpoints", "syncing"):
+            await self._in_disk_thread(store.sync_lazy)
+        await self._in_disk_thread(store.checkpoint)
+
+    async def _watch_memory(self) -> None:
+        broker = self._broker
+        broker.memory.tick(broker.clock.monotonic(), tuple(broker.connections))
+
+    async def _watch_space(self) -> None:
+        await self._broker.disk_space.watch(self._broker.executor)
+
+    async def _close_idle(self) -> None:
         limit_ms = self._broker.settings.get("connections.max.idle.ms")
         now = self._broker.clock.monotonic()
         for connection in tuple(self._broker.connections):
@@ -113,22 +129,25 @@ class Housekeeping:
             ):
                 connection.fail("silent for longer than connections.max.idle.ms", logging.INFO)
 
-    def _release(self) -> None:
+    async def _release(self) -> None:
         """Give back descriptors and indexes of sealed segments, and forget silent producers."""
         before_ms = self._broker.clock.now_ms() - self._broker.settings.get(
             "producer.id.expiration.ms"
         )
-        for partition in self._broker.topics.partitions.values():
-            partition.log.producers.expire(before_ms)
-            if not partition.cold_reads and not partition.maintenance.locked():
-                for segment in partition.log.segments[:-1]:
-                    segment.release()
+        for partition in tuple(self._broker.topics.partitions.values()):
+            with self._broker.supervisor.duty("release", f"{partition.topic}-{partition.number}"):
+                partition.log.producers.expire(before_ms)
+                if not partition.cold_reads and not partition.maintenance.locked():
+                    partition.log.release()
 
+    def _retention_seconds(self) -> float:
+        wanted: int = self._broker.settings.get("log.retention.check.interval.ms")
+        return wanted / 1000
 
-def _checkpoint_seconds(settings: Settings) -> float:
-    """Kafka's interval, but no more than ours: what is written down need not be scanned."""
-    wanted: int = settings.get("log.flush.offset.checkpoint.interval.ms")
-    return min(wanted / 1000, CHECKPOINT_SECONDS)
+    def _checkpoint_seconds(self) -> float:
+        """Kafka's interval, but no more than ours: what is written down need not be scanned."""
+        wanted: int = self._broker.settings.get("log.flush.offset.checkpoint.interval.ms")
+        return min(wanted / 1000, CHECKPOINT_SECONDS)
 
 
 def _remove_files(segments: list[Segment]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.log.descriptors import raise_limit
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -31,6 +32,8 @@ def run(
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    before, now = raise_limit()
+    logging.getLogger("headwater.broker").info("may open %d files (%d before)", now, before)
     import headwater.record.only_kio  # noqa: F401 (before anything that needs kio)
     from headwater.broker.broker import Broker
 
@@ -52,6 +55,7 @@ def run(
 async def _serve(broker: Broker) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(broker.supervisor.stray)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     if any(listener.encrypted for listener in broker.doors.listeners):

@@ -3,8 +3,10 @@
 One event loop owns it. Handlers call `append` and `read`; nothing else changes the log. While one
 commit is at the disk, whatever is appended gathers for the next: the busier the disk, the larger the
 commits. Failing to write is final for the records concerned (they are refused, the log goes back to
-what is durable); failing to sync is final for the partition, because the operating system may have
-dropped the pages it could not write: it is fenced until the next start has read the disk again.
+what is durable: `_recover`, in a thread, and until then everything is refused); failing to sync is
+final for the partition, because the operating system may have dropped the pages it could not write: it
+is fenced until the next start has read the disk again. A segment that could not be begun changes
+nothing. Whatever the disk does, callers meet StorageFailed and nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ logger = logging.getLogger("headwater.broker")
 INLINE_BYTES_MAX = 128 * 1024
 """With durability=os a write this small is only a copy into the page cache."""
 
+RETRY_SECONDS = 1.0
+
 Done = Callable[[Exception | None], None]
 
 
@@ -43,6 +47,7 @@ class Partition:
         "_disk",
         "_failed",
         "_must_reopen",
+        "_recovering",
         "_reopen",
         "_reported",
         "_settled",
@@ -80,6 +85,7 @@ class Partition:
         self._disk = disk
         self._reopen = reopen
         self._must_reopen = False
+        self._recovering: asyncio.Task[None] | None = None
         self._committing = False
         self._settled: asyncio.Future[None] | None = None
         self._waiting: deque[tuple[int, Done]] = deque()
@@ -92,30 +98,43 @@ class Partition:
         return self._failed
 
     def append(self, data: Buffer, header: BatchHeader, now_ms: int) -> int:
-        """Stage a batch and see that it gets to disk; returns its first offset."""
-        if self._failed is not None:
-            self._try_again()
+        """Stage a batch and see that it gets to disk; returns its first offset. Raises StorageFailed.
+
+        `when_durable` must be told of it in the same turn: after a failure, others get its offset.
+        """
         log = self.log
-        offset = log.stage(data, header, now_ms)
+        if self._failed is not None or log.fenced:
+            self._refuse_write()
+        try:
+            offset = log.stage(data, header, now_ms)
+        except OSError as error:  # no new segment: nothing has changed
+            self._disk.write_failed(error)
+            raise self._refusal(error) from error
         if not self._committing:
             self._commit()
-            if self.log is not log or self._failed is not None:  # written at once, and refused
-                raise StorageFailed(f"{self.topic}-{self.number}: the disk refused the write")
+            if self._failed is not None:  # written at once, and refused
+                raise self._refusal(self._failed)
         return offset
 
-    def _try_again(self) -> None:
+    def _refuse_write(self) -> None:
         """After a write that failed (but not after a sync that did) the disk may have room again."""
-        if not self._must_reopen:
-            raise StorageFailed(f"{self.topic}-{self.number}: {self._failed}")
-        try:
-            self.log = self._reopen(self.topic, self.number)
-        except OSError as error:
-            raise StorageFailed(f"{self.topic}-{self.number}: {error}") from error
-        self._failed, self._must_reopen = None, False
+        if self._failed is None:
+            self._fence(SyncFailed("it could not be synced"))
+        self._begin_recovery()
+        raise self._refusal(self._failed)
+
+    def _refusal(self, error: object) -> StorageFailed:
+        return StorageFailed(f"{self.topic}-{self.number}: {error}")
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, so that the one before can be removed or compacted."""
-        self.log.roll(now_ms)
+        """Begin a new segment, so that the one before can be removed or compacted. Raises
+        StorageFailed."""
+        if self._failed is not None or self.log.fenced:
+            self._refuse_write()
+        try:
+            self.log.roll(now_ms)
+        except OSError as error:
+            raise self._refusal(error) from error
         if not self._committing:
             self._commit()
 
@@ -128,8 +147,11 @@ class Partition:
         else:
             self._waiting.append((next_offset, done))
 
-    async def durable(self, next_offset: int) -> None:
-        """Return once everything before `next_offset` is durable. Raises StorageFailed."""
+    def durable(self, next_offset: int) -> asyncio.Future[None]:
+        """Done once everything before `next_offset` is durable; fails with StorageFailed.
+
+        To be called in the turn of the append, whenever it is awaited: see `append`.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: Exception | None) -> None:
@@ -141,19 +163,22 @@ class Partition:
                 waiter.set_exception(StorageFailed(str(error)))
 
         self.when_durable(next_offset, done)
-        await waiter
+        return waiter
 
     def _commit(self) -> None:
         """Send what is staged to the disk; small writes that nobody waits to be synced go at once."""
         while (commit := self.log.take()) is not None:
             self._committing = True
-            if commit.unsynced or commit.size() > INLINE_BYTES_MAX:
+            if not commit.is_quick or commit.size() > INLINE_BYTES_MAX:
                 self._disk.submit(commit.run, partial(self._committed, commit))
                 return
             try:
                 commit.run()
             except OSError as error:
                 self._write_failed(error)
+                return
+            if self.log.fenced:  # by a sync of what was written before
+                self._write_failed(SyncFailed("it could not be synced"))
                 return
             self._finish(commit)
         self._idle()
@@ -166,6 +191,8 @@ class Partition:
             self._settled = None
 
     def _committed(self, commit: Commit, error: BaseException | None) -> None:
+        if error is None and self.log.fenced:
+            error = SyncFailed("it could not be synced")
         if error is not None:
             self._write_failed(error)
             return
@@ -193,48 +220,114 @@ class Partition:
             self.number,
             error,
         )
-        failure = StorageFailed(str(error))
-        waiting, self._waiting = self._waiting, deque()
+        self._disk.write_failed(error)
+        self.log.forget_staged()
         if isinstance(error, SyncFailed):
-            self._failed, self.log.fenced = error, True
-            logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
+            self._fence(error)
+            self._tell_waiting(StorageFailed(str(error)))
         else:
-            try:
-                self.log = self._reopen(self.topic, self.number)
-            except OSError as worse:
-                self._failed, self._must_reopen, self.log.fenced = worse, True, True
+            self._failed = StorageFailed(str(error))
+            self._must_reopen = self.log.fenced = True
+            self._begin_recovery()
+        self._idle()
+
+    def _fence(self, error: SyncFailed) -> None:
+        """Nobody knows what is on disk, until a start has read it."""
+        self._failed, self._must_reopen, self.log.fenced = error, False, True
+        logger.error("%s-%d: takes no more writes until a restart", self.topic, self.number)
+
+    def _tell_waiting(self, failure: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
             done(failure)
-        if self._failed is None:
-            self._commit()
-        else:
-            self._idle()
 
-    async def reopen(self) -> None:
-        """Read the log's folder anew: a change of its files failed half-way."""
-        await self.settle()
+    def _begin_recovery(self) -> None:
+        if self._must_reopen and self._recovering is None:
+            self._recovering = asyncio.ensure_future(self._recover())
+
+    async def _recover(self) -> None:
+        """Go back to what is durable, then tell those who waited: they may send it again at once."""
+        failure = self._refusal(self._failed)
         try:
-            self.log = self._reopen(self.topic, self.number)
-        except OSError as error:
-            self._failed, self._must_reopen, self.log.fenced = error, True, True
+            async with self.maintenance:  # whoever changes the folder's files comes first
+                if self._must_reopen:
+                    await self._read_anew()
+        finally:
+            self._recovering = None
+            self._tell_waiting(failure)
+        if self._must_reopen:
+            self._retry()
+
+    def _retry(self) -> None:
+        """Soon, whether or not somebody writes: readers wait for it as well."""
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._begin_recovery)
+
+    async def _read_anew(self) -> None:
+        """The log as the disk has it; disk work, in a thread. Held: `maintenance`."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[PartitionLog] = loop.create_future()
+        found: list[PartitionLog] = []
+
+        def finished(error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(found[0])
+            else:
+                done.set_exception(error)
+
+        self._disk.submit(lambda: found.append(self._reopen(self.topic, self.number)), finished)
+        try:
+            log = await done
+        except SyncFailed as error:
+            self._fence(error)
+        except Exception as error:  # tried again with the next write, or soon
+            logger.error("%s-%d: not recovered: %s", self.topic, self.number, error)
+            self._failed = StorageFailed(str(error))
+        else:
+            log.start_offset = max(log.start_offset, self.log.start_offset)
+            self.log.abandon()
+            self.log = log
+            if self._must_reopen:  # else it was closed, or its topic deleted, meanwhile
+                self._failed, self._must_reopen = None, False
+
+    async def reopen(self, error: Exception) -> None:
+        """Read the log's folder anew: a change of its files failed half-way. Held: `maintenance`."""
+        await self.written()
+        if self._failed is None or self._must_reopen:
+            self._failed = StorageFailed(str(error))
+            self._must_reopen = self.log.fenced = True
+            await self._read_anew()
+            if isinstance(error, SyncFailed):
+                self._fence(error)
+            elif self._must_reopen:
+                self._retry()
 
     async def when_unread(self) -> None:
         """Return once no other thread reads this log."""
         while self.cold_reads:
             await asyncio.sleep(0.01)
 
-    def report_damage(self, error: Exception) -> None:
+    def report_damage(self, error: Exception | str) -> None:
         """Say it once for each place, however often it is read."""
         if str(error) not in self._reported and len(self._reported) < 1000:
             self._reported.add(str(error))
             logger.error("%s-%d: %s", self.topic, self.number, error)
 
-    async def settle(self) -> None:
+    async def written(self) -> None:
         """Return when nothing is on its way to the disk."""
         if self._committing:
             if self._settled is None:
                 self._settled = asyncio.get_running_loop().create_future()
-            await self._settled
+            await asyncio.shield(self._settled)
+
+    async def settle(self) -> None:
+        """Return when neither a commit nor a recovery is under way. Not to be called by whoever holds
+        `maintenance`: a recovery may be waiting for that."""
+        while self._committing or self._recovering is not None:
+            await self.written()
+            if self._recovering is not None:
+                await asyncio.wait([self._recovering])
 
     async def close(self) -> None:
         """Everything staged is written; then no more appends."""
@@ -243,9 +336,7 @@ class Partition:
 
     def refuse(self, why: Exception) -> None:
         """No more appends, and nobody waits any longer: deleted, or the broker stops."""
-        self._failed = why
-        waiting, self._waiting = self._waiting, deque()
-        for _, done in waiting:
-            done(why)
+        self._failed, self._must_reopen = why, False
+        self._tell_waiting(why)
         for watcher in tuple(self.watchers):
             watcher.grew(0)

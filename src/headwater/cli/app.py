@@ -30,6 +30,8 @@ COMMANDS = (
     "wait",
     "rebuild",
     "verify",
+    "check",
+    "repair",
     "state",
     "topics",
     "produce",

@@ -46,6 +46,9 @@ def run(
     wait_for_topics: bool = typer.Option(
         False, "--wait-for-topics", help="Wait for topics that are not there yet."
     ),
+    batch_records_max: int = typer.Option(
+        1_000_000, "--batch-records-max", min=1, help="How many records a batch of a query takes."
+    ),
     conf: list[str] = typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark."),
 ) -> int:
     """Run the queries that pipeline files declare, until told to stop.
@@ -84,6 +87,7 @@ def run(
         settings=settings,
         targets=targets,
         wait_for_topics=wait_for_topics,
+        batch_records_max=batch_records_max,
     )
     return run_pipelines(order, _say)
 

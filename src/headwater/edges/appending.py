@@ -9,6 +9,7 @@ beyond the bound a sender is told to come again (`Overloaded`), before anything 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ LINGER_MS = 1
 MESSAGE_BYTES_MAX = 256 * 1024**2
 RETRY_AFTER_S = 1.0
 TOPICS_KNOWN_S = 5.0
+_logger = logging.getLogger("headwater.edges")
 _POLL_S = 0.1
 _KEYS = "give every record a key: its last one is what a compacted topic keeps"
 _CLOSE_S = 10.0
@@ -195,7 +197,10 @@ class Appender:
 
     def _hear(self) -> None:
         while not self._closed.is_set():
-            self._producer.poll(_POLL_S)
+            try:
+                self._producer.poll(_POLL_S)
+            except Exception:  # of one acknowledgement; the others are to be heard
+                _logger.exception("an acknowledgement could not be told")
 
 
 class _Topic(NamedTuple):

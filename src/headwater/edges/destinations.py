@@ -47,4 +47,6 @@ async def made(context: Context) -> None:
             if not told:
                 _log.warning("waiting for the log, to make topics: %s", error)
             told = True
+        except Exception:  # without these topics no service would ever start
+            _log.exception("making topics failed; it is tried again")
         await asyncio.sleep(AGAIN_S)

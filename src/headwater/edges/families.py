@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from headwater.browse.groups import Group
+from headwater.browse.health import BrokerHealth
 from headwater.browse.topics import Topic
 from headwater.capture.change import Lag
 from headwater.edges.services import State
@@ -33,6 +34,16 @@ def _gauge(
 ) -> Metric:
     """A row without a value is left out: a 0 would be an answer."""
     family = GaugeMetricFamily(name, says, labels=labels)
+    for values, number in rows:
+        if number is not None:
+            family.add_metric(list(values), number)
+    return family
+
+
+def _counter(
+    name: str, says: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float | None]]
+) -> Metric:
+    family = CounterMetricFamily(name, says, labels=labels)
     for values, number in rows:
         if number is not None:
             family.add_metric(list(values), number)
@@ -148,6 +159,56 @@ def of_captures(captures: Sequence[CaptureSeen]) -> Iterator[Metric]:
         "The same in seconds",
         ("capture",),
         (((c.name,), c.lag.seconds if c.lag else None) for c in captures),
+    )
+
+
+def of_broker(health: BrokerHealth | None) -> Iterator[Metric]:
+    if health is None:  # Apache Kafka, or it has not told anything yet
+        return
+    tasks = sorted(health.tasks.items())
+    yield _counter(
+        "headwater_broker_task_failures",
+        "Failures of a task of the broker since its start",
+        ("task",),
+        (((name,), task.get("failures")) for name, task in tasks),
+    )
+    yield _gauge(
+        "headwater_broker_task_failing",
+        "1 while a task of the broker fails; it is tried again",
+        ("task",),
+        (((name,), bool(task.get("failures_in_a_row"))) for name, task in tasks),
+    )
+    turn_ms = health.loop.get("longest_turn_ms")
+    yield _gauge(
+        "headwater_broker_loop_longest_turn_seconds",
+        "The longest time since the broker's start in which it served nobody",
+        (),
+        [((), None if turn_ms is None else turn_ms / 1000)],
+    )
+    yield _counter(
+        "headwater_broker_loop_slow_turns",
+        "Turns of the event loop above event.loop.turn.warn.ms",
+        (),
+        [((), health.loop.get("slow_turns"))],
+    )
+    disk = health.disk or {}
+    yield _gauge(
+        "headwater_broker_disk_free_bytes",
+        "Room on the disk of the log",
+        (),
+        [((), disk.get("free_bytes"))],
+    )
+    yield _gauge(
+        "headwater_broker_disk_refusing",
+        "1 while new records are refused, because the disk is nearly full",
+        (),
+        [((), disk.get("refusing"))],
+    )
+    yield _gauge(
+        "headwater_broker_troubles",
+        "What headwater status calls trouble: failing tasks, damage, a full disk",
+        (),
+        [((), len(health.troubles))],
     )
 
 

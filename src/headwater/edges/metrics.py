@@ -18,6 +18,7 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 
 from headwater.browse import groups, topics
+from headwater.browse.health import BrokerHealth, HealthReader
 from headwater.browse.log import Log
 from headwater.edges import counts, families
 from headwater.edges.context import Context
@@ -71,7 +72,8 @@ class Scrape:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        looks: dict[str, Callable[[], Any]] = {"log": lambda: _log(context.log)}
+        health = HealthReader(context.log)
+        looks: dict[str, Callable[[], Any]] = {"log": lambda: _log(context.log, health)}
         project = context.project
         if project is not None and project.pipelines:
             looks["views"] = views_seen(context.log, project)
@@ -90,7 +92,11 @@ class Scrape:
 
     def _families(self, answers: dict[str, Any]) -> Iterator[Metric]:
         told: dict[str, Callable[[Any], Iterator[Metric]]] = {
-            "log": lambda seen: chain(families.of_topics(seen[0]), families.of_groups(seen[1])),
+            "log": lambda seen: chain(
+                families.of_topics(seen[0]),
+                families.of_groups(seen[1]),
+                families.of_broker(seen[2]),
+            ),
             "views": families.of_views,
             "captures": families.of_captures,
         }
@@ -105,8 +111,10 @@ class Scrape:
             yield from told[name](answer)
 
 
-def _log(log: Log) -> tuple[list[topics.Topic], list[groups.Group]]:
-    return topics.listed(log), groups.listed(log)
+def _log(
+    log: Log, health: HealthReader
+) -> tuple[list[topics.Topic], list[groups.Group], BrokerHealth | None]:
+    return topics.listed(log), groups.listed(log), health.look()
 
 
 class _Joined:

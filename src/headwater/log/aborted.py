@@ -1,7 +1,8 @@
 """Transactions that were aborted: each segment has a list of those whose marker lies in it.
 
 `PartitionLog` adds an entry when it stages an abort marker, Fetch with `read_committed` asks which of
-them its data touches, compaction reads the file to know whose records to drop.
+them its data touches, compaction and excision are told of them to know whose records to drop and
+which entries to keep. Memory has all of them; the file of the active segment may be behind.
 
 NNNNNNNNNNNNNNNNNNNN.txnindex, Kafka's format, big-endian, entries of 34 bytes in the order of markers:
 
@@ -16,10 +17,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from headwater.log.files import FileSystem
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import CorruptBatch
 
@@ -70,15 +69,11 @@ def between(
     return found
 
 
-def reader(files: FileSystem, directory: Path) -> Callable[[BatchHeader], bool]:
-    """For compaction, which has only the files: was this batch's transaction aborted?"""
+def among(entries: Iterable[AbortedTransaction]) -> Callable[[BatchHeader], bool]:
+    """For compaction: was the transaction of this batch one of these?"""
     ranges: dict[int, list[tuple[int, int]]] = {}
-    for name in sorted(files.list(directory)):
-        if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdigit():
-            data = files.read_bytes(directory / name) or b""
-            for entry in unpack(data, int(name[: -len(SUFFIX)])):
-                span = (entry.first_offset, entry.last_offset)
-                ranges.setdefault(entry.producer_id, []).append(span)
+    for entry in entries:
+        ranges.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
 
     def is_aborted(header: BatchHeader) -> bool:
         spans = ranges.get(header.producer_id, ())

@@ -6,6 +6,8 @@ looks at the batch and the config, returns the batch to store, or raises why not
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs, records
@@ -36,9 +38,20 @@ class TimestampOutOfRange(RecordError):
     """Too far in the past or the future for the topic."""
 
 
-def prepare(data: Buffer, config: LogConfig, now_ms: int) -> tuple[Buffer, BatchHeader]:
-    """The batch as it is to be stored, with its header. Raises RecordError."""
-    header = batches.validate_produced(data)
+def prepare(
+    data: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    payload_bytes_max: int = codecs.SIZE_MAX,
+    on_payload: Callable[[int], None] | None = None,
+) -> tuple[Buffer, BatchHeader]:
+    """The batch as it is to be stored, with its header. Raises RecordError.
+
+    May take long, for a batch that is compressed or has many records: any thread will do.
+    """
+    header = batches.validate_produced(
+        data, payload_bytes_max=payload_bytes_max, on_payload=on_payload
+    )
     if header.max_timestamp < header.base_timestamp:
         data, header = _with_max_timestamp(data, header)
     _check_size(header, config)

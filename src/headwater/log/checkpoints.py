@@ -1,6 +1,6 @@
 """The small files beside the segments: how far things were, in Kafka's own text formats.
 
-Read at start by `store` and `recovery`, written by `store` and `partition`.
+Read at start by `progress`, `store` and `recovery`, written by `progress`, `store` and `partition`.
 
     recovery-point-offset-checkpoint, log-start-offset-checkpoint, cleaner-offset-checkpoint
         (one for all partitions, in the data folder)

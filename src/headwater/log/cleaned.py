@@ -3,19 +3,18 @@
 `cleaning.compact` fills one of these for each group of segments. The indexes are made by `Segment`,
 so that they follow the same rules as those of a segment that was filled by appending.
 
-.txnindex   entry of 34 bytes: version int16 | producer_id int64 | first_offset int64 |
-            last_offset int64 (the marker's) | last_stable_offset int64
-
-An entry must go when its marker goes: a reader that is told of an abort leaves records out until it
-meets the marker.
+An entry of the `.txnindex` (see `aborted`) must go when its marker goes: a reader that is told of an
+abort leaves records out until it meets the marker. It must stay as long as the marker does, so the
+entries come from the log's owner and not from the old files, which a full disk may have left behind.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
+from headwater.log import aborted
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.compaction_plan import Made, Source
 from headwater.log.files import FileSystem
 from headwater.log.segment import Segment, file_name
@@ -25,7 +24,6 @@ from headwater.record.batch import BatchHeader, Buffer
 WRITE_BYTES = 1024 * 1024
 FILE_BYTES_MAX = 2**31 - 1
 """File positions in the index are int32."""
-_ABORTED = struct.Struct(">hqqqq")
 
 
 class CannotCompact(Exception):
@@ -41,13 +39,16 @@ class CleanedSegment:
         directory: Path,
         sources: Sequence[Source],
         index_interval_bytes: int,
+        transactions: Sequence[AbortedTransaction] = (),
     ) -> None:
+        """`transactions`: at least those aborted ones whose markers lie in the sources."""
         self.size = 0
         self._files = files
         self._directory = directory
         self._sources = sources
         self._base_offset = sources[0].base_offset
         self._index_interval_bytes = index_interval_bytes
+        self._transactions = transactions
         self._indexed = Segment(files, directory, self._base_offset, 0)
         self._markers: set[int] = set()
         self._unwritten: list[Buffer] = []
@@ -83,9 +84,9 @@ class CleanedSegment:
         self._indexed.times.add(*latest)
         self._save(".index", bytes(self._indexed.index.data))
         self._save(".timeindex", bytes(self._indexed.times.data))
-        transactions = self._transactions()
-        if transactions is not None:
-            self._save(".txnindex", transactions)
+        kept = [each for each in self._transactions if each.last_offset in self._markers]
+        if kept or self._had_transactions():
+            self._save(aborted.SUFFIX, aborted.pack(kept))
         return Made(
             self._base_offset,
             self._sources[-1].next_offset,
@@ -103,17 +104,10 @@ class CleanedSegment:
         finally:
             file.close()
 
-    def _transactions(self) -> bytes | None:
-        """Of the old entries those whose marker is still there; None if there was no such file."""
-        kept: bytes | None = None
-        for source in self._sources:
-            name = file_name(source.base_offset, ".txnindex")
-            data = self._files.read_bytes(self._directory / name)
-            if data is not None:
-                whole = data[: len(data) - len(data) % _ABORTED.size]
-                rows = (row for row in _ABORTED.iter_unpack(whole) if row[3] in self._markers)
-                kept = (kept or b"") + b"".join(_ABORTED.pack(*row) for row in rows)
-        return kept
+    def _had_transactions(self) -> bool:
+        """Then there must be a file again, even an empty one: see `swap`."""
+        names = (file_name(source.base_offset, aborted.SUFFIX) for source in self._sources)
+        return any(self._files.read_bytes(self._directory / name) is not None for name in names)
 
     def close(self) -> None:
         self._file.close()

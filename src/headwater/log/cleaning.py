@@ -5,25 +5,33 @@ dirty part fills the map of newest records (`latest`), then every segment from t
 anew, batch by batch (`survivors`). The originals must stay untouched: the outcome are `.cleaned`
 files, synced, which nobody looks at until `compaction.apply` has decided that they count (`swap`).
 
-Every batch is checked before anything follows from it. Damage ends the compaction with
-CorruptSegment and nothing is dropped: a key that cannot be read might be anyone's newest.
+Every batch is checked before anything follows from it. A segment with damage in it is left as it is,
+byte for byte, and the others are compacted without it: what would have been dropped because of its records
+stays, and so do all tombstones and markers, which may speak of records in it.
+A batch with the right checksum whose records cannot be read is another matter: a producer sent it so
+(earlier versions stored such), and it will never be any better. It alone stays as it is and the result
+names it; where not even its keys can be read, they take nobody's place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headwater.log import swap
+from headwater.log import aborted, swap
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Plan, Result, Source
 from headwater.log.files import FileSystem
 from headwater.log.latest import Latest
+from headwater.log.segment import CorruptSegment
 from headwater.log.sources import Between, batches_of, damage
-from headwater.log.survivors import Aborted, Survivors
+from headwater.log.survivors import Survivors
 from headwater.record import batch as batches
-from headwater.record.batch import BatchHeader
+from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
+
+UNREADABLE_MAX = 100
+"""So many batches are named at most; one would be reason enough to look."""
 
 
 def compact(
@@ -31,43 +39,48 @@ def compact(
     directory: Path,
     plan: Plan,
     *,
-    aborted: Aborted | None = None,
     between: Between | None = None,
 ) -> Result:
-    """Carry out the plan; returns what was made. Raises CorruptSegment, CannotCompact, OSError.
-
-    `aborted` is where transactions come in: without it a log with transactional data is refused,
-    because the newest record of a key might be one that was never committed.
-    """
+    """Carry out the plan; returns what was made. Raises CannotCompact, OSError."""
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier compaction was interrupted; open the log again first")
-    swap.forget(files, directory)
-    work = _Compaction(files, directory, plan, aborted or _refuse, between or (lambda _: None))
-    try:
-        return work.run()
-    except Exception:
+    damaged: dict[int, str] = {}
+    while True:
         swap.forget(files, directory)
-        raise
-
-
-def _refuse(header: BatchHeader) -> bool:
-    raise CannotCompact(
-        f"offset {header.base_offset} is transactional, and nothing tells whether it was committed"
-    )
+        work = _Compaction(files, directory, plan, between or (lambda _: None), damaged)
+        try:
+            return work.run()
+        except CorruptSegment as error:
+            swap.forget(files, directory)
+            base_offset = int(error.path.stem)
+            if base_offset in damaged:
+                raise
+            damaged[base_offset] = str(error)
+        except Exception:
+            swap.forget(files, directory)
+            raise
 
 
 class _Compaction:
     """One run of `compact`."""
 
     def __init__(
-        self, files: FileSystem, directory: Path, plan: Plan, aborted: Aborted, between: Between
+        self,
+        files: FileSystem,
+        directory: Path,
+        plan: Plan,
+        between: Between,
+        damaged: Mapping[int, str],
     ) -> None:
         self._files = files
         self._directory = directory
         self._plan = plan
-        self._aborted = aborted
+        self._aborted = aborted.among(plan.aborted)
         self._between = between
+        self._damaged = damaged
+        """Segments to be left as they are, by base offset, and why."""
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+        self._unreadable: dict[int, str] = {}
 
     def run(self) -> Result:
         plan = self._plan
@@ -80,10 +93,11 @@ class _Compaction:
             delete_retention_ms=plan.delete_retention_ms,
             producers=plan.producers,
             aborted=self._aborted,
+            nothing_expires=bool(self._damaged),
         )
         made = []
-        for group in plan.groups:
-            reached = [source for source in group if source.base_offset < cleaned_offset]
+        for run in (run for group in plan.groups for run in self._intact(group)):
+            reached = [source for source in run if source.base_offset < cleaned_offset]
             written = self._rewrite(reached, survivors) if reached else None
             if written is not None:
                 made.append(written)
@@ -97,7 +111,19 @@ class _Compaction:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
+            tuple(self._damaged.values()),
+            tuple(self._unreadable.values())[:UNREADABLE_MAX],
         )
+
+    def _intact(self, group: Sequence[Source]) -> list[list[Source]]:
+        """The group without its damaged segments: what lies on either side is not put together."""
+        runs: list[list[Source]] = [[]]
+        for source in group:
+            if source.base_offset in self._damaged:
+                runs.append([])
+            else:
+                runs[-1].append(source)
+        return [run for run in runs if run]
 
     # ---- first pass ----------------------------------------------------------------------------
 
@@ -107,6 +133,9 @@ class _Compaction:
         cleaned_offset = dirty
         for source in self._plan.sources:
             if source.next_offset <= dirty:
+                continue
+            if source.base_offset in self._damaged:
+                cleaned_offset = source.next_offset
                 continue
             for position, header, batch in batches_of(
                 self._files, self._directory, source, self._between
@@ -120,18 +149,23 @@ class _Compaction:
                     try:
                         latest.add(header, batch)
                     except RecordError as error:
-                        raise damage(self._directory, source, position, header, error) from error
+                        self._name(source, position, header, error)
                 cleaned_offset = header.next_offset
             cleaned_offset = source.next_offset
         latest.seal()
         return latest, cleaned_offset
 
+    def _name(self, source: Source, position: int, header: BatchHeader, error: RecordError) -> None:
+        sentence = str(damage(self._directory, source, position, header, error))
+        self._unreadable.setdefault(header.base_offset, sentence)
+
     # ---- second pass ---------------------------------------------------------------------------
 
     def _rewrite(self, sources: Sequence[Source], survivors: Survivors) -> Made | None:
         """One new segment from these; None if it would be the same as the one it came from."""
+        plan = self._plan
         output = CleanedSegment(
-            self._files, self._directory, sources, self._plan.index_interval_bytes
+            self._files, self._directory, sources, plan.index_interval_bytes, plan.aborted
         )
         try:
             changed = self._fill(output, sources, survivors)
@@ -154,10 +188,14 @@ class _Compaction:
                 self._files, self._directory, source, self._between
             ):
                 is_last = source is filled[-1] and position + header.size == source.size
+                kept: Buffer | None = batch
                 try:
-                    kept = survivors.of(header, batch, is_last=is_last)
+                    if header.base_offset in self._unreadable:
+                        survivors.untouched(header)
+                    else:
+                        kept = survivors.of(header, batch, is_last=is_last)
                 except RecordError as error:
-                    raise damage(self._directory, source, position, header, error) from error
+                    self._name(source, position, header, error)
                 self._records_read += header.record_count
                 self._bytes_read += header.size
                 if kept is not batch:

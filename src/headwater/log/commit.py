@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.log import checkpoints
+from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.record.varint import Buffer
@@ -23,15 +24,9 @@ SAVE_INDEX_BYTES = 4 * 1024 * 1024
 """How far the saved indexes of the active segment may be behind."""
 SNAPSHOTS_KEPT = 2
 
+__all__ = ["Commit", "StorageFailed", "SyncFailed", "Write", "merged"]
+
 Write = tuple[Segment, int, list[Buffer]]
-
-
-class StorageFailed(Exception):
-    """The disk refused a write; nothing of it counts as stored."""
-
-
-class SyncFailed(StorageFailed):
-    """The disk did not confirm a write; what it holds now is unknown until it is read again."""
 
 
 @dataclass(slots=True)
@@ -49,9 +44,14 @@ class Commit:
     unsynced: list[Segment] = field(default_factory=list)
     """Segments to sync; none with durability=os."""
     durable_file: File | None = None
+    is_synced: bool = False
+    """Once it has run, everything before its end is on disk."""
 
     def run(self) -> None:
-        """Write and sync. After an exception nothing of it may be taken as stored."""
+        """Write and sync. After an exception nothing of it may be taken as stored.
+
+        Raises OSError, and SyncFailed: then nobody knows what is on disk.
+        """
         for segment, position, buffers in self.writes:
             segment.file.write(position, buffers)
         if self.unsynced:
@@ -59,13 +59,10 @@ class Commit:
         self._save()
 
     def _sync(self) -> None:
-        try:
-            for segment in self.unsynced:
-                segment.file.sync()
-            if any(segment.is_new for segment in self.unsynced):
-                self.files.sync_dir(self.directory)
-        except OSError as error:
-            raise SyncFailed(str(error)) from error
+        for segment in self.unsynced:
+            sync_file(segment.file)
+        if any(segment.is_new for segment in self.unsynced):
+            sync_folder(self.files, self.directory)
         for segment in self.unsynced:
             segment.is_new = False
 
@@ -100,6 +97,14 @@ class Commit:
             self.files.sync_dir(self.directory)
         except OSError as error:
             logger.error("%s: stale indexes could not be removed: %s", self.directory, error)
+
+    @property
+    def is_quick(self) -> bool:
+        """Only a copy into the page cache, without a sync of anything."""
+        if self.unsynced or self.sealed or self.snapshots:
+            return False
+        last = self.writes[-1][0] if self.writes else None
+        return last is None or last.size - last.saved_at < SAVE_INDEX_BYTES
 
     def size(self) -> int:
         return sum(len(b) for _, _, buffers in self.writes for b in buffers)

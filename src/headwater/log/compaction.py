@@ -12,7 +12,9 @@ client. So the broker starts `command()`, hands the plan as JSON to its standard
 result from its standard output; if the exit status is not 0, the last line of its standard error says
 why. What the log has gone through in the meantime (retention), `apply` finds out and drops the result.
 
-Nothing at or above the last stable offset and nothing in the active segment may be touched. The
+Nothing at or above the last stable offset and nothing in the active segment may be touched. So the
+fate of every transaction among the sources is known, and the plan says which were aborted: their
+markers may lie behind the sources, in the active segment, whose list is not on disk yet. The
 records that stay must keep their offsets, and every segment made must end where the ones that it
 replaces ended. A crash at any point must leave the old or the new segments, whole: see `swap`.
 """
@@ -25,14 +27,15 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.log import aborted, swap
 from headwater.log import segment as segments
+from headwater.log import swap
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
-from headwater.log.compaction_plan import Made, Plan, Result, plan
+from headwater.log.compaction_plan import Made, Plan, Result, plan, prepare
+from headwater.log.confirmation import sync_file
 from headwater.log.files import Files
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.partition import PartitionLog
@@ -51,6 +54,7 @@ __all__ = [
     "finish",
     "main",
     "plan",
+    "prepare",
 ]
 
 _NICE = 10
@@ -65,19 +69,22 @@ class Exchange:
     result: Result
     old: list[list[Segment]]
     """For each new segment those that it replaces."""
+    new: list[Segment] = field(default_factory=list)
 
     def run(self) -> None:
-        """Disk only, in any thread. After an OSError the log must be opened anew: only the disk
-        knows what was decided."""
+        """Disk only, in any thread. After an OSError or SyncFailed the log must be opened anew: only
+        the disk knows what was decided; after SyncFailed nothing more may be appended to it."""
         files, directory = self.log.files, self.log.directory
         if self.log.config.durability != "disk":
             # What is dropped was on disk; what it was dropped for must be there, too.
             for segment in self.log.segments[:-1]:
-                segment.file.sync()
+                sync_file(segment.file)
         swap.decide(files, directory, [made.base_offset for made in self.result.made])
         swap.finish(
             files, directory, {made.base_offset: made.next_offset for made in self.result.made}
         )
+        for group, made in zip(self.old, self.result.made, strict=True):
+            self.new.append(_opened(self.log, made, group[-1].created_ms))
 
 
 def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
@@ -100,8 +107,8 @@ def finish(exchange: Exchange) -> list[Segment]:
     Their files are gone, but whoever still reads them can go on: close them when nobody does.
     """
     log, result = exchange.log, exchange.result
-    for group, made in zip(exchange.old, result.made, strict=True):
-        log.replace(group, [_opened(log, made, group[-1].created_ms)])
+    for group, new in zip(exchange.old, exchange.new, strict=True):
+        log.replace(group, [new])
     log.cleaned_offset = result.cleaned_offset
     return [segment for group in exchange.old for segment in group]
 
@@ -183,9 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # A process that outlived its broker may still be writing here.
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        files = Files()
-        known = aborted.reader(files, given.directory)
-        result = compact(files, given.directory, work, aborted=known, between=between)
+        result = compact(Files(), given.directory, work, between=between)
     except BlockingIOError:
         print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
         return 1

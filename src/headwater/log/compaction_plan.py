@@ -1,7 +1,7 @@
 """Deciding what to compact, and the two messages between the broker and the process that does it.
 
 `plan` looks at a log and says which of its segments are worth compacting, as Kafka decides it; pure,
-except that it may have to read a timestamp. `Plan` and `Result` travel as JSON.
+once `prepare` has read the timestamps that it needs. `Plan` and `Result` travel as JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headwater.log.aborted import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.latest import KEY_BYTES_MAX
@@ -45,6 +46,9 @@ class Plan:
     index_interval_bytes: int
     producers: Mapping[int, LastOfProducer]
     """Active producers whose last batch may be among the sources."""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """Every aborted transaction with records among the sources, wherever its marker lies: the files
+    beside the sources do not tell of one whose marker is in the active segment."""
     key_bytes_max: int = KEY_BYTES_MAX
     bytes_per_second: float | None = None
     """How fast the process may read; None: as fast as it can."""
@@ -72,6 +76,7 @@ class Plan:
                 "delete_retention_ms": self.delete_retention_ms,
                 "index_interval_bytes": self.index_interval_bytes,
                 "producers": [(number, *last) for number, last in self.producers.items()],
+                "aborted": self.aborted,
                 "key_bytes_max": self.key_bytes_max,
                 "bytes_per_second": self.bytes_per_second,
             }
@@ -86,6 +91,7 @@ class Plan:
         fields["producers"] = {
             number: LastOfProducer(offset, epoch) for number, offset, epoch in fields["producers"]
         }
+        fields["aborted"] = tuple(AbortedTransaction(*entry) for entry in fields["aborted"])
         return cls(**fields)
 
 
@@ -114,6 +120,10 @@ class Result:
     records_kept: int
     bytes_read: int
     bytes_kept: int
+    damaged: tuple[str, ...] = ()
+    """Segments that were left as they are because of damage: where, and what is wrong."""
+    unreadable: tuple[str, ...] = ()
+    """Intact batches whose records cannot be read, each in a sentence; they were left as they are."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -121,10 +131,22 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Result:
         fields: dict[str, Any] = json.loads(text)
+        fields["damaged"] = tuple(fields.get("damaged", ()))
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )
+        fields["unreadable"] = tuple(fields.get("unreadable", ()))
         return cls(**fields)
+
+
+def prepare(log: PartitionLog) -> None:
+    """Read what `plan` will ask for, so that it need not wait: disk work, in any thread."""
+    if log.config.compact:
+        for segment in log.segments[:-1]:
+            if log.config.min_compaction_lag_ms > 0:
+                segment.largest_timestamp()
+            if log.config.max_compaction_lag_ms < NEVER_MS:
+                _first_timestamp(segment)
 
 
 def plan(
@@ -154,6 +176,7 @@ def plan(
         delete_retention_ms=config.delete_retention_ms,
         index_interval_bytes=config.index_interval_bytes,
         producers=_last_of_producers(log, segments[-1].next_offset),
+        aborted=tuple(log.aborted_between(segments[0].base_offset, segments[-1].next_offset)),
         key_bytes_max=key_bytes_max,
         bytes_per_second=bytes_per_second,
         segments=tuple(segments),
@@ -193,12 +216,13 @@ def _is_overdue(dirty: list[Segment], config: LogConfig, now_ms: int) -> bool:
 
 
 def _first_timestamp(segment: Segment) -> int:
-    if segment.first_timestamp is not None:
-        return segment.first_timestamp
-    try:
-        return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
-    except RecordError:
-        return -1  # empty or damaged; who reads it will say so
+    if segment.first_timestamp is None:
+        try:
+            header = batches.read_header(segment.file.read(0, batches.HEADER_BYTES))
+        except RecordError:
+            return -1  # empty or damaged; who reads it will say so
+        segment.first_timestamp = header.max_timestamp
+    return segment.first_timestamp
 
 
 def _grouped(segments: list[Segment], config: LogConfig) -> tuple[tuple[Source, ...], ...]:

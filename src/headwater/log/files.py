@@ -16,8 +16,10 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from headwater.log import atomic_file
+from headwater.log.descriptors import Descriptor, Descriptors
 from headwater.record.varint import Buffer
 
 IOV_MAX = 1024
@@ -35,6 +37,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class Space(NamedTuple):
+    """What a file system has room for, in bytes."""
+
+    free: int
+    """For us: what is reserved for the system's administrator does not count."""
+    total: int
+
+
 class FileSystem(Protocol):
     """What `Files` and its fakes have in common."""
 
@@ -50,41 +60,51 @@ class FileSystem(Protocol):
     def remove(self, path: Path) -> None: ...
     def remove_tree(self, directory: Path) -> None: ...
     def lock(self, path: Path) -> Callable[[], None]: ...
-
-
-class _Descriptor:
-    """An open descriptor, closed when nobody holds it any more.
-
-    A reader in another thread holds it as long as it reads: closed under its hands, the number might
-    soon mean another file.
-    """
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        os.close(self.number)
+    def space(self, path: Path) -> Space: ...
 
 
 class RealFile:
-    """One file descriptor."""
+    """One file, with a descriptor while it is in use; see `descriptors`."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = (
+        "__weakref__",
+        "_among",
+        "_descriptor",
+        "_identity",
+        "_path",
+        "is_unsynced",
+        "is_used",
+    )
 
-    def __init__(self, path: Path, create: bool) -> None:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        self._descriptor: _Descriptor | None = _Descriptor(os.open(path, flags, 0o644))
+    def __init__(self, path: Path, create: bool, among: Descriptors) -> None:
+        self._path = path
+        self._among = among
+        self.is_used, self.is_unsynced = True, False
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        self._descriptor: Descriptor | None = among.take(path, flags)
+        self._identity = _identity(self._descriptor)
+        among.hold(self)
 
-    def _held(self) -> _Descriptor:
+    def _held(self) -> Descriptor:
+        self.is_used = True
         descriptor = self._descriptor
-        if descriptor is None:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        return descriptor
+        return self._opened_again() if descriptor is None else descriptor
+
+    def _opened_again(self) -> Descriptor:
+        found = self._among.take(self._path, os.O_RDWR)
+        if _identity(found) != self._identity:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self._path))
+        self._descriptor = found
+        self._among.hold(self)
+        return found
+
+    def give_back(self) -> bool:
+        had, self._descriptor = self._descriptor is not None, None
+        return had
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
         held = self._held()
+        self.is_unsynced = True
         if len(buffers) <= IOV_MAX:
             done = os.pwritev(held.number, buffers, position)
             if done == sum(map(len, buffers)):
@@ -131,7 +151,12 @@ class RealFile:
 
     def sync(self) -> None:
         held = self._held()
-        os.fdatasync(held.number)
+        self.is_unsynced = False  # before, because somebody may write meanwhile
+        try:
+            os.fdatasync(held.number)
+        except OSError:
+            self.is_unsynced = True
+            raise
 
     def truncate(self, size: int) -> None:
         held = self._held()
@@ -142,7 +167,14 @@ class RealFile:
         return os.fstat(held.number).st_size
 
     def close(self) -> None:
+        """Give the descriptor back. Somebody who reads in another thread goes on, and so does one
+        who is about to: the file is opened once more."""
         self._descriptor = None
+
+
+def _identity(descriptor: Descriptor) -> tuple[int, int]:
+    found = os.fstat(descriptor.number)
+    return found.st_dev, found.st_ino
 
 
 def _after(views: list[memoryview], done: int) -> list[memoryview]:
@@ -157,35 +189,31 @@ def _after(views: list[memoryview], done: int) -> list[memoryview]:
 class Files:
     """The real file system."""
 
+    descriptors = Descriptors()
+
+    def __init__(self, open_max: int | None = None) -> None:
+        """`open_max`: so many files have a descriptor at once; None: as many as are open."""
+        self.descriptors = Descriptors(open_max)
+
     def open(self, path: Path, *, create: bool = False) -> File:
-        return RealFile(path, create)
+        return RealFile(path, create, self.descriptors)
 
     def read_bytes(self, path: Path) -> bytes | None:
         try:
-            return path.read_bytes()
+            return self.descriptors.with_room(path, path.read_bytes)
         except FileNotFoundError:
             return None
 
     def write_atomic(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(path.name + ".tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
-        os.replace(temporary, path)
-        self.sync_dir(path.parent)
+        self.descriptors.with_room(path, lambda: atomic_file.write(path, data))
 
     def write(self, path: Path, data: bytes) -> None:
         """Whole content, without waiting for the disk: for what can be rebuilt."""
-        path.write_bytes(data)
+        self.descriptors.with_room(path, lambda: path.write_bytes(data))
 
     def list(self, directory: Path) -> list[str]:
         try:
-            return sorted(os.listdir(directory))
+            return sorted(self.descriptors.with_room(directory, lambda: os.listdir(directory)))
         except FileNotFoundError:
             return []
 
@@ -197,11 +225,7 @@ class Files:
         self.sync_dir(directory.parent)
 
     def sync_dir(self, directory: Path) -> None:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        self.descriptors.with_room(directory, lambda: atomic_file.sync_folder(directory))
 
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
@@ -224,3 +248,7 @@ class Files:
             os.close(fd)
             raise
         return lambda: os.close(fd)
+
+    def space(self, path: Path) -> Space:
+        found = os.statvfs(path)
+        return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)

@@ -24,8 +24,9 @@ from zlib import crc32
 
 from headwater.log import aborted, checkpoints, reading
 from headwater.log.aborted import AbortedTransaction
-from headwater.log.commit import Commit, StorageFailed, SyncFailed, Write, merged
+from headwater.log.commit import Commit, Write, merged
 from headwater.log.config import LogConfig
+from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
 from headwater.log.producers import Producers, Stored
 from headwater.log.reading import Found, Wanted
@@ -74,7 +75,11 @@ class PartitionLog:
         self.epochs = epochs
         self.producers = producers
         self.fenced = False
-        """A sync failed: what the disk holds beyond the durable offset is unknown, and refused."""
+        """A write or a sync failed: what the disk holds beyond the durable offset is unknown, and
+        nothing more may be appended."""
+        self.synced_offset = next_offset
+        """What lies before is on disk. With durability=os this is behind the durable offset; a
+        recovery begins here."""
         self.cleaned_offset = 0
         """Compaction has been here; what follows is dirty."""
         self._durable_end = (segments[-1], segments[-1].size)
@@ -100,7 +105,10 @@ class PartitionLog:
         return self.producers.check(header) if header.producer_id >= 0 else None
 
     def stage(self, data: Buffer, header: BatchHeader, now_ms: int) -> int:
-        """Give a batch its offsets; returns the first. It is stored once a commit of it is done."""
+        """Give a batch its offsets; returns the first. It is stored once a commit of it is done.
+
+        Raises OSError if a new segment cannot be made: then nothing has changed.
+        """
         base_offset = self.next_offset
         if self._must_roll(header, now_ms):
             self.roll(now_ms)
@@ -161,10 +169,9 @@ class PartitionLog:
         return now_ms - segment.created_ms
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the next offset."""
+        """Begin a new segment at the next offset. Raises OSError: then nothing has changed."""
+        segment = Segment.created(self.files, self.directory, self.next_offset, now_ms)
         self._sealed.append(self.active)
-        segment = Segment(self.files, self.directory, self.next_offset, now_ms)
-        _ = segment.file  # created here, so that no other thread has to
         self.segments = [*self.segments, segment]
         self._take_snapshot()
 
@@ -192,6 +199,7 @@ class PartitionLog:
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
             commit.unsynced = list({**self._unsynced, **written}.values())
             commit.durable_file = self._open_durable_file()
+            commit.is_synced = True
             self._unsynced = {}
         return commit
 
@@ -208,7 +216,9 @@ class PartitionLog:
         """The commit is done: readers may see it."""
         self.durable_offset = commit.end_offset
         self.producers.settle(commit.end_offset)
-        if not commit.unsynced:
+        if commit.is_synced:
+            self.synced_offset = commit.end_offset
+        else:
             for segment, _, _ in commit.writes:
                 self._unsynced[segment.base_offset] = segment
         if commit.writes:
@@ -270,15 +280,17 @@ class PartitionLog:
         for segment in segments[max(number, 0) :]:
             if segment.base_offset >= limit:
                 break
-            end = self._readable_end(segment, limit)
+            end = self._readable_end(segment, limit, cached_only)
+            if end is None:
+                return None
             wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
             data, is_here = reading.read_segment(segment, wanted)
             if is_here:
                 return data
         return b""
 
-    def _readable_end(self, segment: Segment, limit: int) -> int:
-        """The file position at which a reader must stop."""
+    def _readable_end(self, segment: Segment, limit: int, cached_only: bool = False) -> int | None:
+        """The file position at which a reader must stop; None: the disk would have to be asked."""
         last, position = self._durable_end
         if segment is last:
             end = position
@@ -287,24 +299,26 @@ class PartitionLog:
         else:
             end = segment.size
         if limit < self.durable_offset and segment.next_offset > limit:
+            if cached_only and not _is_near(segment, limit):
+                return None
             found = segment.position_of(limit, end)
             return found[0] if found else end
         return end
 
     def find_time(self, timestamp: int) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""
-        return reading.find_time(self._readable(), timestamp, self.start_offset)
+        return reading.find_time(self.readable(), timestamp, self.start_offset)
 
     def find_max_timestamp(self) -> Found | None:
         """The record with the latest timestamp; the first such."""
-        readable, start = self._readable(), self.start_offset
+        readable, start = self.readable(), self.start_offset
         latest = [reading.latest_timestamp(segment, end, start) for segment, end in readable]
         if not latest or max(latest) < 0:
             return None
         return reading.find_time(readable[latest.index(max(latest)) :], max(latest), start)
 
-    def _readable(self) -> list[tuple[Segment, int]]:
-        """Segments that have something for readers, each with the file position of its end."""
+    def readable(self) -> list[tuple[Segment, int]]:
+        """Segments that have something for readers, each with the file position of its end there."""
         segments, limit = self.segments, self.durable_offset
         ends = [(segment, self._readable_end(segment, limit)) for segment in segments]
         return [(s, end) for s, end in ends if end and s.next_offset > self.start_offset]
@@ -352,7 +366,8 @@ class PartitionLog:
 
     def drop_front(self, count: int) -> list[Segment]:
         """Take the first `count` segments out; the caller removes their files."""
-        assert count < len(self.segments), "the active segment stays"
+        if count >= len(self.segments):
+            raise ValueError("the active segment stays")
         dropped, self.segments = self.segments[:count], self.segments[count:]
         self._forget_unsynced(dropped)
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
@@ -362,7 +377,8 @@ class PartitionLog:
         """Put compacted segments in the place of those they were made from."""
         first = self.segments.index(old[0])
         last = first + len(old)
-        assert self.segments[first:last] == old
+        if self.segments[first:last] != old:
+            raise ValueError("these segments are no neighbours any more")
         self.segments = [*self.segments[:first], *new, *self.segments[last:]]
         self._forget_unsynced(old)
 
@@ -373,21 +389,34 @@ class PartitionLog:
     # ---- the end -------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Bring to disk what was written without waiting for it (durability=os)."""
-        unsynced, self._unsynced = (
-            self._unsynced,
-            {},
-        )  # what is written from here on comes next time
+        """Bring to disk what was written without waiting for it (durability=os).
+
+        Raises SyncFailed: the log is fenced then, and not to be synced again. OSError: it may be.
+        """
+        if self.fenced:
+            raise SyncFailed(f"{self.directory} is fenced")
+        reached, unsynced = self.durable_offset, self._unsynced
+        self._unsynced = {}  # what is written from here on comes next time
         try:
             for segment in unsynced.values():
-                segment.file.sync()
+                sync_file(segment.file)
             if unsynced:
-                self.files.sync_dir(self.directory)
-        except OSError:
+                sync_folder(self.files, self.directory)
+        except (OSError, SyncFailed) as error:
+            self.fenced = isinstance(error, SyncFailed)
             self._unsynced = {**unsynced, **self._unsynced}
             raise
         for segment in unsynced.values():
             segment.is_new = False
+        self.synced_offset = max(self.synced_offset, reached)
+
+    def release(self) -> None:
+        """Give back descriptors and indexes of sealed segments, except where a commit or a sync is
+        still to come: an error of writing back is told to those who have the file open."""
+        for segment in self.segments[:-1]:
+            if segment.next_offset < self.durable_offset:
+                if segment.base_offset not in self._unsynced:
+                    segment.release()
 
     def close(self) -> None:
         """Flush, and save what makes the next start quick."""
@@ -399,11 +428,22 @@ class PartitionLog:
             file.write(0, [checkpoints.pack_durable_offset(self.durable_offset)])
         self.abandon()
 
+    def forget_staged(self) -> None:
+        """It was refused."""
+        self._staged, self._sealed, self._snapshots = [], [], []
+
     def abandon(self) -> None:
         """Give back the descriptors, saving nothing; what is staged is forgotten."""
-        self._staged, self._sealed, self._snapshots = [], [], []
+        self.forget_staged()
         for segment in self.segments:
             segment.close()
         if self._durable_file is not None:
             self._durable_file.close()
             self._durable_file = None
+
+
+def _is_near(segment: Segment, offset: int) -> bool:
+    """Whether the place of an offset can be looked for without waiting for the disk."""
+    return segment.is_loaded and (
+        segment.file.read_cached(segment.index.floor(offset)[1], 1) is not None
+    )

@@ -43,17 +43,24 @@ class Wanted(NamedTuple):
 
 
 def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]:
-    """(data, whether the offset is in this segment). None: the disk would have to be waited for.
+    """(data, whether the offset is in this segment). None: the disk would have to be waited for, or
+    the segment to be searched; with `cached_only` neither is done.
 
     Data starts with the batch that holds the offset; the last batch may be cut. Empty although the
     offset is here: the first batch is larger than `size_max`. Raises CorruptSegment.
     """
-    start = _trusted_floor(segment, wanted.offset)
+    if wanted.cached_only and not segment.is_loaded:
+        return None, True
+    start = _trusted_floor(segment, wanted)
+    if start is None:
+        return None, True
     follows = segment.base_offset if start == 0 else None
     while start < wanted.end:
         try:
             found = _search(segment, wanted, start, follows)
         except CorruptSegment as error:
+            if wanted.cached_only:
+                return None, True
             start = _beyond(segment, wanted, start, error)
             follows = None
             continue
@@ -63,6 +70,8 @@ def read_segment(segment: Segment, wanted: Wanted) -> tuple[Buffer | None, bool]
     if wanted.offset < segment.next_offset and wanted.end == segment.size:
         # A segment ends with a batch that reaches to the next one, compacted or not. Where it does
         # not, either records are missing since a start that has reported them, or this is damage.
+        if wanted.cached_only:
+            return None, True
         segment.check_last()
     return b"", False
 
@@ -98,18 +107,21 @@ def _beyond(segment: Segment, wanted: Wanted, start: int, error: CorruptSegment)
     raise error
 
 
-def _trusted_floor(segment: Segment, offset: int) -> int:
+def _trusted_floor(segment: Segment, wanted: Wanted) -> int | None:
     """Where the index says that the search begins, if a batch with that last offset is there."""
+    read = segment.file.read_cached if wanted.cached_only else segment.file.read
     for attempt in range(2):
-        expected, position = segment.index.floor(offset)
+        expected, position = segment.index.floor(wanted.offset)
         if not position or position >= segment.trusted_from:
             return position
+        data = read(position, HEADER_BYTES)
         try:
-            header = batches.read_header(segment.file.read(position, HEADER_BYTES))
-            if header.last_offset == expected:
+            if data is not None and batches.read_header(data).last_offset == expected:
                 return position
         except RecordError:
             pass
+        if wanted.cached_only:
+            return None
         if attempt == 0:
             segment.rebuild_indexes()
     return 0

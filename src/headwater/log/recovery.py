@@ -21,6 +21,7 @@ from pathlib import Path
 from headwater.log import aborted, checkpoints, swap
 from headwater.log.commit import SAVE_INDEX_BYTES
 from headwater.log.config import LogConfig
+from headwater.log.confirmation import sync_file, sync_folder
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import Producers
@@ -62,6 +63,8 @@ def open_partition(
 ) -> tuple[PartitionLog, Report]:
     """The log in `directory`, fit for appending and reading.
 
+    Raises OSError; SyncFailed if the disk did not confirm what was found or cut.
+
     `cut_at`: whatever lies from this offset on goes, even if it is whole. For a log whose writes
     failed: they were refused, so they must not come back.
     """
@@ -69,6 +72,7 @@ def open_partition(
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
     segments = _find_segments(files, directory, now_ms, start_offset)
+    _look_at_front(directory, segments, start_offset, report)
     found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
@@ -81,9 +85,8 @@ def open_partition(
         segments.pop().remove()
     last = segments[-1] if segments else None
     if last is None or last.next_offset != end or (report.damaged and last.size):
-        segments.append(Segment(files, directory, end, now_ms))
-        _ = segments[-1].file
-        files.sync_dir(directory)
+        segments.append(Segment.created(files, directory, end, now_ms))
+        sync_folder(files, directory)
     log = PartitionLog(
         files,
         directory,
@@ -91,7 +94,7 @@ def open_partition(
         segments,
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
-        epochs=_next_epochs(files, directory, end, clean or cut_at is not None),
+        epochs=_next_epochs(files, directory, end, clean or (cut_at is not None and end >= cut_at)),
         producers=_load_producers(files, directory, segments, end, clean),
     )
     if report.cut_bytes:
@@ -165,8 +168,8 @@ class _Recovery:
                 break
         if touched and segments:
             # Even without a tail: a file may have been made or cut just before the crash.
-            segments[-1].file.sync()
-            segments[0].files.sync_dir(segments[0].directory)
+            sync_file(segments[-1].file)
+            sync_folder(segments[0].files, segments[0].directory)
         return segments[-1].next_offset if segments else 0
 
     def _drop(self, first: int) -> None:
@@ -205,6 +208,12 @@ class _Recovery:
                         if not _is_compacted(segment, at, header, following):
                             raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
                         return at
+                    if (
+                        header.last_offset < segment.next_offset  # an index names last offsets
+                        and at + header.size == segment.size
+                    ):
+                        # Nothing behind it would put it right: the segment would end before its start.
+                        raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
                     segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
                     position = at + header.size
                     if segment.next_offset >= self._recovery_point:
@@ -243,6 +252,8 @@ class _Recovery:
                 if header.base_offset != segment.next_offset and not _is_compacted(
                     segment, at, header, following
                 ):
+                    break
+                if self._cut_at is not None and header.base_offset >= self._cut_at:
                     break
                 if not epoch <= header.leader_epoch <= max(newest, epoch):
                     break  # it is outside the checksum, as the offset is
@@ -304,7 +315,7 @@ def _write_again(segment: Segment, tail: int) -> None:
         segment.file.write(position, [data])
         position += len(data)
     if tail < segment.size:
-        segment.file.sync()
+        sync_file(segment.file)
 
 
 def _first_timestamp(segment: Segment) -> int | None:
@@ -312,6 +323,21 @@ def _first_timestamp(segment: Segment) -> int | None:
         return batches.read_header(segment.file.read(0, batches.HEADER_BYTES)).max_timestamp
     except RecordError:
         return None  # an empty file, or damage that the scan or a reader will meet
+
+
+def _look_at_front(
+    directory: Path, segments: list[Segment], start_offset: int, report: Report
+) -> None:
+    """Whoever deletes records writes the new start down before a file goes."""
+    if segments and segments[0].base_offset > start_offset:
+        report.missing = (start_offset, segments[0].base_offset)
+        logger.error(
+            "%s: records from offset %d to %d are missing, and nobody has deleted them; restore the "
+            "files from a copy to get them back",
+            directory,
+            start_offset,
+            segments[0].base_offset - 1,
+        )
 
 
 def _end_offset(
@@ -399,7 +425,7 @@ def _fitting_snapshots(files: FileSystem, directory: Path, end: int) -> list[tup
         found = Producers.from_bytes(files.read_bytes(directory / name) or b"")
         if found is None or taken_at > end:
             files.remove(directory / name)
-            files.sync_dir(directory)  # it must not come back once the log has grown beyond it
+            sync_folder(files, directory)  # it must not come back once the log is longer than that
         else:
             fitting.append((taken_at, found))
     return fitting

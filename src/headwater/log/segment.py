@@ -23,6 +23,7 @@ from pathlib import Path
 
 from headwater.log import aborted
 from headwater.log.aborted import AbortedTransaction
+from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.record import batch as batches
@@ -114,40 +115,59 @@ class Segment:
         segment._index = segment._times = None
         return segment
 
+    @classmethod
+    def created(cls, files: FileSystem, directory: Path, base_offset: int, now_ms: int) -> Segment:
+        """A new one, with its file, so that no other thread has to make it. Raises OSError."""
+        segment = cls(files, directory, base_offset, now_ms)
+        _ = segment.file
+        return segment
+
     def path(self, suffix: str) -> Path:
         return self.directory / file_name(self.base_offset, suffix)
 
+    # Others may release it at any time: each of these looks once.
+
     @property
     def file(self) -> File:
-        if self._file is None:
+        file = self._file
+        if file is None:
             with _LOADING:
-                if self._file is None:
-                    self._file = self.files.open(self.path(".log"), create=self.is_new)
-        return self._file
+                file = self._file
+                if file is None:
+                    file = self._file = self.files.open(self.path(".log"), create=self.is_new)
+        return file
 
     @property
     def index(self) -> OffsetIndex:
-        return self._load_indexes()[0] if self._index is None else self._index
+        index = self._index
+        return self._load_indexes()[0] if index is None else index
 
     @property
     def times(self) -> TimeIndex:
-        return self._load_indexes()[1] if self._times is None else self._times
+        times = self._times
+        return self._load_indexes()[1] if times is None else times
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is open and its indexes are in memory: to load them, or to make them anew, takes
+        more time than an event loop has."""
+        return not (self._index is None or self._times is None or self._file is None)
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         with _LOADING:
-            if self._index is None or self._times is None:
-                offsets = self.files.read_bytes(self.path(".index"))
-                times = self.files.read_bytes(self.path(".timeindex"))
-                if self.size and (offsets is None or times is None):
-                    self.rebuild_indexes()
-                else:
-                    self._index = OffsetIndex.load(self.base_offset, offsets or b"", self.size)
-                    self._times = TimeIndex.load(self.base_offset, times or b"", self.next_offset)
-                    self.saved_index_bytes = _known(offsets, self._index.data)
-                    self.saved_times_bytes = _known(times, self._times.data)
-                    self.saved_at = self.size
-            assert self._index is not None and self._times is not None
-            return self._index, self._times
+            index, times = self._index, self._times
+            if index is None or times is None:
+                saved = self.files.read_bytes(self.path(".index"))
+                saved_times = self.files.read_bytes(self.path(".timeindex"))
+                if self.size and (saved is None or saved_times is None):
+                    return self.rebuild_indexes()
+                index = OffsetIndex.load(self.base_offset, saved or b"", self.size)
+                times = TimeIndex.load(self.base_offset, saved_times or b"", self.next_offset)
+                self.saved_index_bytes = _known(saved, index.data)
+                self.saved_times_bytes = _known(saved_times, times.data)
+                self.saved_at = self.size
+                self._index, self._times = index, times
+            return index, times
 
     # ---- filling -------------------------------------------------------------------------------
 
@@ -219,7 +239,7 @@ class Segment:
             file.truncate(max(saved, 0))
             if length > max(saved, 0):
                 file.write(max(saved, 0), [bytes(data[max(saved, 0) : length])])
-            file.sync()
+            file.sync()  # if it fails, all that is not known to be right is written again
         finally:
             file.close()
         return length
@@ -323,11 +343,12 @@ class Segment:
                 pass  # the readers' business
         return self.max_timestamp
 
-    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
         """Make both indexes anew from the batches; passes over damage, which readers meet."""
         with _LOADING:
             next_offset = self.next_offset
-            self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            index, times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            self._index, self._times = index, times
             self.saved_index_bytes = self.saved_times_bytes = -1
             self.indexed_at = 0
             start: int | None = 0
@@ -342,13 +363,14 @@ class Segment:
                     found = self.next_intact(position + 1, gaps=True)
                     start = None if found is None else found[0]
             self.next_offset = next_offset
+            return index, times
 
     # ---- ending --------------------------------------------------------------------------------
 
     def truncate(self, file_position: int, next_offset: int) -> None:
         """Cut the file and what the indexes know beyond it, durably."""
         self.file.truncate(file_position)
-        self.file.sync()
+        sync_file(self.file)
         self.size, self.next_offset = file_position, next_offset
         self.trusted_from = min(self.trusted_from, file_position)
         self.index.truncate(file_position)
@@ -379,6 +401,6 @@ class Segment:
             self._index = self._times = None
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

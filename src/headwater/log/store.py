@@ -2,44 +2,65 @@
 
 The broker opens one at start. `meta.properties` says whose folder it is (Kafka's format), `.lock` keeps
 a second broker out, `.kafka_cleanshutdown` is there only between a clean stop and the next start, and
-tells that no recovery is needed. The checkpoint files are described in `checkpoints`.
+tells that no recovery is needed. The checkpoint files are kept by `progress`.
+
+    NAME-0                  a partition's folder; partition.metadata in it says of which topic (by id)
+    NAME-0.HEX32-delete     of a topic that was deleted: renamed once the catalogue said so, soon gone
+    NAME-0.HEX32-stray      set aside: nobody knows whose it is; never deleted by the broker
+
+- A folder that is in use (its log is open, or it is the catalogue's) must never be renamed or removed.
+- A folder must only be removed if its topic is known to have been deleted; else it is set aside.
+- Before a folder gets its topic's id, the checkpoints must have forgotten an earlier topic of that name.
 """
 
 from __future__ import annotations
 
-import base64
 import logging
-import threading
+import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
-from headwater.log import checkpoints
+from headwater.log import checkpoints, progress, replay
 from headwater.log.checkpoints import TopicPartition
+from headwater.log.commit import StorageFailed
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
+from headwater.log.meta import Meta
 from headwater.log.partition import PartitionLog
+from headwater.log.progress import Progress
 from headwater.log.recovery import Report, open_partition
+from headwater.log.replay import Batch, Damage
+from headwater.log.segment import file_name
 
 logger = logging.getLogger("headwater.log")
 
 CLEAN = ".kafka_cleanshutdown"
-META = "meta.properties"
 LOCK = ".lock"
+DAMAGED = ".damaged"
+"""Of a file beside the segments: a copy of bytes that could not be read, named by their first offset."""
+DAMAGE_MAX = 1000
+DAMAGED_BYTES_MAX = 64 * 1024 * 1024
+_NAME_MAX = 255
+_DELETED = re.compile(r"(.*\.)?[0-9a-f]{32}-delete")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_SEGMENT = re.compile(r"[0-9]{20}\.log")
 
 
-def new_id() -> str:
-    """An id in Kafka's form: a UUID as 22 characters of URL-safe base64, not starting with '-'."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
+class FolderInUse(StorageFailed):
+    """Something wanted to rename or remove a folder that is in use: refused."""
 
 
 def _all(logs: dict[TopicPartition, PartitionLog]) -> list[tuple[TopicPartition, PartitionLog]]:
     """A copy: topics come and go in other threads."""
     return list(logs.items())
+
+
+def _partition_named(name: str) -> TopicPartition | None:
+    """The partition that a folder of this name would be of."""
+    topic, _, number = name.rpartition("-")
+    return (topic, int(number)) if topic and _NUMBER.fullmatch(number) else None
 
 
 class LogStore:
@@ -51,32 +72,32 @@ class LogStore:
         self.now_ms = now_ms
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.reports: dict[TopicPartition, Report] = {}
+        self.set_aside: list[Path] = []
+        """Folders that this start has set aside, under their new names."""
+        self.damage: list[Damage] = []
+        """What could not be read when state was rebuilt from the logs."""
+        self.on_damage: Callable[[str, str], None] = lambda where, sentence: None
+        self.on_set_aside: Callable[[str, str], None] = lambda folder, why: None
+        """Told at once, for whoever shows how the broker is."""
+        self.deleted: Collection[uuid.UUID] = ()
+        """Topics that are known to have been deleted: their folders may go."""
         self.cluster_id = ""
         self.directory_id = ""
         self.clean = False
         self._release: Callable[[], None] | None = None
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._start_offsets: dict[TopicPartition, int] = {}
-        self._cleaned_offsets: dict[TopicPartition, int] = {}
-        self._writing = threading.RLock()
-        """Held from looking at the logs until the file is written: several threads come here."""
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        self._progress = Progress(files, root, self.logs)
 
     def open(self, node_id: int) -> None:
         """Take the folder: lock it, learn whose it is and how it was left."""
         self.files.make_dir(self.root)
         self._lock()
-        self._read_meta(node_id)
-        self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
-        self._start_offsets = self._read(checkpoints.START_OFFSETS)
-        self._cleaned_offsets = self._read(checkpoints.CLEANED_OFFSETS)
+        self.meta = Meta(self.files, self.root, node_id)
+        self.cluster_id, self.directory_id = self.meta.cluster_id, self.meta.directory_id
+        self._progress.read()
         self.clean = CLEAN in self.files.list(self.root)
         if self.clean:
             self.files.remove(self.root / CLEAN)
             self.files.sync_dir(self.root)
-
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        return checkpoints.read_offsets(self.files, self.root / name)
 
     def _lock(self) -> None:
         try:
@@ -87,67 +108,83 @@ class LogStore:
                 hint="Stop that one, or give this one another folder with --data.",
             ) from None
 
-    def _read_meta(self, node_id: int) -> None:
-        text = (self.files.read_bytes(self.root / META) or b"").decode("utf-8", "replace")
-        found = dict(
-            line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
-        )
-        if found.get("node.id", str(node_id)) != str(node_id):
-            raise HeadwaterError(
-                f"{self.root} belongs to node {found['node.id']}, not to node {node_id}.",
-                hint=f"Start with --set node.id={found['node.id']}, or use another folder.",
-            )
-        self.cluster_id = found.get("cluster.id") or new_id()
-        self.directory_id = found.get("directory.id") or new_id()
-        if not found:
-            lines = (
-                f"cluster.id={self.cluster_id}",
-                f"directory.id={self.directory_id}",
-                f"node.id={node_id}",
-                "version=1",
-                "",
-            )
-            self.files.write_atomic(self.root / META, "\n".join(lines).encode())
+    # ---- folders -------------------------------------------------------------------------------
 
     def directory(self, topic: str, partition: int) -> Path:
         return self.root / f"{topic}-{partition}"
 
     def open_log(
-        self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None = None
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        topic_id: uuid.UUID | None = None,
+        *,
+        is_new: bool = True,
     ) -> PartitionLog:
-        """The log of one partition, recovered if need be, its folder made if it is not there."""
+        """The log of one partition, recovered if need be, its folder made if it is not there.
+
+        `is_new`: the topic is being made, so that a folder which does not say whose it is is not its own.
+        """
         directory = self.directory(topic, partition)
         key = (topic, partition)
-        self._make_folder(directory, topic_id)
+        self._refuse_in_use(directory)
+        self._make_folder(directory, key, topic_id, is_new)
         log, report = open_partition(
             self.files,
             directory,
             config,
             self.now_ms(),
-            recovery_point=self._recovery_points.get(key, 0),
-            start_offset=self._start_offsets.get(key, 0),
+            recovery_point=self._progress.found(checkpoints.RECOVERY_POINTS, key),
+            start_offset=self._progress.found(checkpoints.START_OFFSETS, key),
             clean=self.clean,
         )
-        log.cleaned_offset = self._cleaned_offsets.get(key, 0)
-        self.logs[key] = log
+        log.cleaned_offset = self._progress.found(checkpoints.CLEANED_OFFSETS, key)
+        with self._progress.changing:
+            self.logs[key] = log
         self.reports[key] = report
         return log
 
-    def _make_folder(self, directory: Path, topic_id: uuid.UUID | None) -> None:
+    def recovery_point(self, topic: str, partition: int) -> int:
+        """How far a log that is not open yet is known to have been on disk."""
+        return self._progress.found(checkpoints.RECOVERY_POINTS, (topic, partition))
+
+    @property
+    def was_used(self) -> bool:
+        """Whether logs were kept here before this start, as far as this folder tells."""
+        return bool(self.partitions() or self._progress.known())
+
+    def _make_folder(
+        self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None, is_new: bool
+    ) -> None:
         """A folder for this topic; what another one left under the same name goes first."""
         found = checkpoints.read_topic_id(self.files, directory)
-        if topic_id is not None and found not in (None, topic_id):
-            self._remove_folder(directory)
-            found = None
-        if topic_id is not None and found is None and self._has_records(directory):
-            stray = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}-stray")
-            logger.error("%s does not say which topic it is of; moved to %s", directory, stray)
-            self.files.rename(directory, stray)
-            self.files.sync_dir(self.root)
+        if topic_id is None or found == topic_id:
+            if not self.files.list(directory):
+                self.files.make_dir(directory)
+            return
+        has_records = self._has_records(directory)
+        if found is None and has_records and not is_new:
+            logger.error("%s did not say which topic it is of; it does now", directory)
+            checkpoints.write_topic_id(self.files, directory, topic_id)
+            return
+        if found is not None or has_records:
+            self._clear(directory, found)
         if not self.files.list(directory):
             self.files.make_dir(directory)
-        if topic_id is not None and found is None:
-            checkpoints.write_topic_id(self.files, directory, topic_id)
+        self._progress.forget(key)
+        checkpoints.write_topic_id(self.files, directory, topic_id)
+
+    def _clear(self, directory: Path, found: uuid.UUID | None) -> None:
+        """Get a folder out of the way: removed if its topic was deleted, else set aside."""
+        if found is not None and found in self.deleted:
+            self._remove_folder(directory)
+        else:
+            self._set_aside(directory)
+
+    def _refuse_in_use(self, directory: Path) -> None:
+        if _partition_named(directory.name) in self.logs:
+            raise FolderInUse(f"{directory} is in use and stays as it is")
 
     def _has_records(self, directory: Path) -> bool:
         return any(
@@ -157,25 +194,41 @@ class LogStore:
 
     def _remove_folder(self, directory: Path) -> None:
         """Out of the way at once, and durably; then its files."""
-        doomed = self.root / f"{uuid.uuid4().hex}-delete"
-        self.files.rename(directory, doomed)
+        self.files.remove_tree(self._rename(directory, "delete"))
+
+    def _set_aside(self, directory: Path) -> None:
+        stray = self._rename(directory, "stray")
+        self.set_aside.append(stray)
+        why = (
+            f"{directory} is of a topic that the catalogue does not know; it is kept as {stray.name}, "
+            f"and not served. `headwater check {self.root}` says what is in it."
+        )
+        logger.error("%s", why)
+        self.on_set_aside(stray.name, why)
+
+    def _rename(self, directory: Path, why: str) -> Path:
+        """Kafka's way of naming a folder that is no partition any more."""
+        self._refuse_in_use(directory)
+        suffix = f".{uuid.uuid4().hex}-{why}"
+        new = directory.with_name(directory.name[: _NAME_MAX - len(suffix)] + suffix)
+        self.files.rename(directory, new)
         self.files.sync_dir(self.root)
-        self.files.remove_tree(doomed)
+        return new
 
     def reopen_log(self, topic: str, partition: int) -> PartitionLog:
         """Go back to what is durable, as the disk has it: what was refused must not come back.
 
-        Raises OSError, and leaves the log as it was, without open files.
+        Raises OSError, and leaves the log as it was: it can be read, and must not be written to. What
+        is behind the last sync (durability=os) is checked, written again and synced.
         """
         old = self.logs[topic, partition]
         self.checkpoint_starts()  # opening removes what lies before the start
-        old.abandon()
         log, _ = open_partition(
             self.files,
             old.directory,
             old.config,
             self.now_ms(),
-            recovery_point=old.durable_offset,
+            recovery_point=old.synced_offset,
             start_offset=old.start_offset,
             cut_at=old.durable_offset,
         )
@@ -184,73 +237,100 @@ class LogStore:
         return log
 
     def remove_log(self, topic: str, partition: int) -> None:
-        """Delete a partition's folder. May be repeated after a crash."""
-        log = self.logs.pop((topic, partition), None)
+        """Delete a partition's folder. May be repeated after a crash.
+
+        The catalogue must have said, durably, that the topic is gone.
+        """
+        with self._progress.changing:
+            log = self.logs.pop((topic, partition), None)
+            self._progress.drop((topic, partition))
         if log is not None:
             log.abandon()
         directory = self.directory(topic, partition)
         if self.files.list(directory):
             self._remove_folder(directory)
-        for offsets in (self._recovery_points, self._start_offsets, self._cleaned_offsets):
-            offsets.pop((topic, partition), None)
 
-    def tidy(self, known: Mapping[TopicPartition, uuid.UUID]) -> list[str]:
-        """Remove folders that the catalogue does not know; returns their names."""
-        removed = []
+    def tidy(self, known: Mapping[TopicPartition, uuid.UUID]) -> None:
+        """At start, before any topic is opened: what is of a deleted topic goes; what the catalogue
+        does not know is set aside and listed in `set_aside`. What is no partition is left alone."""
         for name in self.files.list(self.root):
-            topic, dash, number = name.rpartition("-")
-            if name.endswith("-delete"):
+            if _DELETED.fullmatch(name):
                 self.files.remove_tree(self.root / name)
                 continue
-            if not dash or not number.isdigit() or not self.files.list(self.root / name):
-                continue
-            found = checkpoints.read_topic_id(self.files, self.root / name)
-            if found is not None and known.get((topic, int(number))) != found:
-                self.files.remove_tree(self.root / name)
-                removed.append(name)
-        return removed
+            key = self._partition_of(name)
+            if key is not None and key not in self.logs:
+                found = checkpoints.read_topic_id(self.files, self.root / name)
+                if found is None or known.get(key) != found:
+                    self._tidy(self.root / name, found, key in known)
+        for key in self._progress.known():
+            if key not in known and key not in self.logs:
+                self._progress.drop(key)
+
+    def _tidy(self, directory: Path, found: uuid.UUID | None, is_wanted: bool) -> None:
+        if found is None and (is_wanted or not self._has_records(directory)):
+            return  # half made, or nobody's: `open_log` finishes the one, the other is no harm
+        if not self._has_records(directory):
+            self._remove_folder(directory)  # made for a change that the catalogue never got
+        else:
+            self._clear(directory, found)
+
+    def _partition_of(self, name: str) -> TopicPartition | None:
+        """The partition whose folder this is, if it looks like one."""
+        key = _partition_named(name)
+        try:
+            inside = self.files.list(self.root / name) if key else []
+        except NotADirectoryError:
+            return None
+        if checkpoints.PARTITION_METADATA in inside or any(map(_SEGMENT.fullmatch, inside)):
+            return key
+        return None
+
+    def partitions(self) -> list[TopicPartition]:
+        """Those whose folders are here, whoever may know them."""
+        found = (self._partition_of(name) for name in self.files.list(self.root))
+        return [key for key in found if key is not None]
+
+    # ---- reading through -----------------------------------------------------------------------
+
+    def replay(self, log: PartitionLog, offset: int, meaning: str) -> Iterator[Batch]:
+        """Every durable batch of a log from this offset on. What cannot be read is copied to a file
+        beside the segments, logged with what it means, and listed in `damage`; the rest comes."""
+        return replay.read(log, offset, lambda found: self._keep_damage(found, meaning))
+
+    def _keep_damage(self, found: Damage, meaning: str) -> None:
+        if found in self.damage or len(self.damage) >= DAMAGE_MAX:
+            return
+        self.damage.append(found)
+        copy = found.path.with_name(file_name(found.first_offset, DAMAGED))
+        try:
+            file = self.files.open(found.path)
+            try:
+                data = file.read(found.file_position, min(found.size, DAMAGED_BYTES_MAX))
+            finally:
+                file.close()
+            if self.files.read_bytes(copy) != data:
+                self.files.write_atomic(copy, data)
+        except OSError as error:
+            logger.error("%s could not be written: %s", copy, error)
+        sentence = f"{found}; {meaning}"
+        logger.error(
+            "%s. The file stays as it is; these bytes are also in %s.", sentence, copy.name
+        )
+        self.on_damage(f"{found.path.parent.name}/{found.first_offset}", sentence)
 
     # ---- checkpoints ---------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
         """Write down how far every log is; only what has changed."""
-        with self._writing:
-            self._checkpoint(checkpoints.RECOVERY_POINTS, self._recovery_points_now())
-            self.checkpoint_starts()
-            self._checkpoint(
-                checkpoints.CLEANED_OFFSETS,
-                {key: log.cleaned_offset for key, log in _all(self.logs) if log.cleaned_offset},
-            )
-
-    def _recovery_points_now(self) -> dict[TopicPartition, int]:
-        return {
-            key: log.durable_offset if log.config.durability == "disk" else self._synced(key)
-            for key, log in _all(self.logs)
-        }
+        self._progress.write(*progress.FILES)
 
     def checkpoint_starts(self) -> None:
         """DeleteRecords and retention are promises too: they must survive a crash."""
-        with self._writing:
-            self._checkpoint(
-                checkpoints.START_OFFSETS,
-                {key: log.start_offset for key, log in _all(self.logs) if log.start_offset},
-            )
-
-    def _synced(self, key: TopicPartition) -> int:
-        return self._recovery_points.get(key, 0)
+        self._progress.write(checkpoints.START_OFFSETS)
 
     def sync_lazy(self) -> None:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
-        for key, log in list(self.logs.items()):
-            if log.config.durability != "disk":
-                reached = log.durable_offset
-                log.sync()
-                self._recovery_points[key] = reached
-
-    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        if self._written.get(name) != offsets:
-            checkpoints.write_offsets(self.files, self.root / name, offsets)
-            self._written[name] = offsets
+        self._progress.sync_lazy()
 
     def close(self) -> None:
         """A clean stop: everything flushed, so that the next start need not look."""
@@ -261,15 +341,14 @@ class LogStore:
             except OSError as error:
                 logger.error("%s: not closed cleanly: %s", log.directory, error)
                 whole = False
-        with self._writing:
-            self._checkpoint(
-                checkpoints.RECOVERY_POINTS,
-                {key: log.durable_offset for key, log in self.logs.items()},
-            )
-            self.checkpoint_starts()
-        if whole:
-            self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
-        self.unlock()
+        try:
+            self.checkpoint()
+            if whole:
+                self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
+        except OSError as error:
+            logger.error("%s: not closed cleanly, the next start looks: %s", self.root, error)
+        finally:
+            self.unlock()
 
     def unlock(self) -> None:
         if self._release is not None:

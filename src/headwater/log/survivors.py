@@ -52,8 +52,11 @@ class Survivors:
         delete_retention_ms: int,
         producers: Mapping[int, LastOfProducer],
         aborted: Aborted,
+        nothing_expires: bool = False,
     ) -> None:
-        """`latest` must know exactly the batches that end in [first_dirty_offset, end_offset)."""
+        """`latest` must know exactly the batches that end in [first_dirty_offset, end_offset), except
+        those that are not handed over either; then `nothing_expires`: a tombstone or a marker may speak of
+        records among them."""
         self._latest = latest
         self._first_dirty_offset = first_dirty_offset
         self._end_offset = end_offset
@@ -61,6 +64,7 @@ class Survivors:
         self._horizon_ms = min(now_ms + delete_retention_ms, _TIMESTAMP_MAX)
         self._producers = producers
         self._aborted = aborted
+        self._nothing_expires = nothing_expires
         self._with_data: set[int] = set()
         """Producers of whose current transaction there was data to be seen."""
 
@@ -73,6 +77,11 @@ class Survivors:
         if kept is not None or not keep_empty:
             return kept
         return emptied(header) if header.record_count else batch
+
+    def untouched(self, header: BatchHeader) -> None:
+        """Take note of a batch that stays as it is, whatever is in it."""
+        if header.is_transactional and not header.is_control:
+            self._with_data.add(header.producer_id)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         if header.producer_id < 0:
@@ -134,7 +143,8 @@ class Survivors:
         return kept, sorted(set(kept).intersection(without_value)) if without_value else []
 
     def _is_expired(self, header: BatchHeader) -> bool:
-        return header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        due = header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        return due and not self._nothing_expires
 
     def _with_horizon(self, header: BatchHeader, batch: Buffer, kept: list[int]) -> bytes:
         """Built anew, because every timestamp is relative to the base timestamp."""
@@ -165,7 +175,7 @@ class Survivors:
             return batch  # some other control record; not ours to judge
         had_data = header.producer_id in self._with_data
         self._with_data.discard(header.producer_id)
-        if had_data:
+        if had_data or self._nothing_expires:
             return batch
         if not header.has_delete_horizon:
             return self._with_horizon(header, batch, [0])

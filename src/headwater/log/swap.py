@@ -28,6 +28,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headwater.log.confirmation import sync_folder
 from headwater.log.files import FileSystem
 from headwater.log.index import OffsetIndex
 from headwater.log.segment import SUFFIXES, file_name
@@ -78,10 +79,10 @@ def decide(files: FileSystem, directory: Path, bases: Sequence[int]) -> None:
         for suffix in _INDEXES:
             if file_name(base, suffix + CLEANED) in names:
                 _rename(files, directory, base, suffix + CLEANED, suffix + SWAP)
-    files.sync_dir(directory)
+    sync_folder(files, directory)
     for base in sorted(bases):
         _rename(files, directory, base, _LOG + CLEANED, _LOG + SWAP)
-        files.sync_dir(directory)
+        sync_folder(files, directory)
 
 
 def finish(files: FileSystem, directory: Path, ends: Mapping[int, int]) -> None:
@@ -96,10 +97,10 @@ def finish(files: FileSystem, directory: Path, ends: Mapping[int, int]) -> None:
         for suffix in _INDEXES:
             if file_name(base, suffix + SWAP) in names:
                 _rename(files, directory, base, suffix + SWAP, suffix)
-    files.sync_dir(directory)
+    sync_folder(files, directory)
     for base in ends:
         _rename(files, directory, base, _LOG + SWAP, _LOG)
-    files.sync_dir(directory)
+    sync_folder(files, directory)
 
 
 def _is_segment_file(name: str, *suffixes: str) -> bool:

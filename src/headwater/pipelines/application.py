@@ -19,7 +19,7 @@ from headwater.pipelines import progress
 from headwater.pipelines.building import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.connector import Connector, connector_for
-from headwater.pipelines.context import Context
+from headwater.pipelines.context import BATCH_RECORDS_MAX, Context
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.following import at_current_version
@@ -58,6 +58,8 @@ class Order:
     """View's name → `to`, in place of what its file says."""
     wait_for_topics: bool = False
     """Whether a topic that is not there yet is waited for."""
+    batch_records_max: int = BATCH_RECORDS_MAX
+    """Of one batch of a query."""
 
 
 def run(order: Order, say: Callable[[str], None]) -> int:
@@ -210,7 +212,15 @@ def _session(order: Order, connector: Connector) -> SparkSession:
 
 def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpoints) -> Context:
     place = checkpoints.of(view.checkpoint)
-    return Context(spark, order.bootstrap, order.client, view.speed, view, checkpoint=place)
+    return Context(
+        spark,
+        order.bootstrap,
+        order.client,
+        view.speed,
+        view,
+        checkpoint=place,
+        batch_records_max=order.batch_records_max,
+    )
 
 
 def _carry_functions(paths: Iterable[Path]) -> None:

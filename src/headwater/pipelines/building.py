@@ -21,7 +21,7 @@ from headwater.pipelines.loading import line_in
 from headwater.pipelines.plan import Node, Plan, plan_of
 from headwater.pipelines.tabled import Tables, tried, writer_of
 from headwater.pipelines.tables import DELETED, MARKS
-from headwater.pipelines.targets import Result, target_of
+from headwater.pipelines.targets import Result, target_of, topic_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +41,8 @@ class Built:
     """The topics named with `stream` and `table`."""
     dead_letters: str | None
     """The topic for what does not fit a schema, where the view has one."""
+    can_shrink: bool = False
+    """Whether a batch that nobody has seen anything of may be planned anew, with fewer records."""
 
 
 def build(view: View, context: Context) -> Built:
@@ -67,6 +69,7 @@ def build(view: View, context: Context) -> Built:
         stateful=bool(plan.state),
         reads=tuple(dict.fromkeys([*context.streams, *context.tables])),
         dead_letters=view.dead_letters if context.dead_letters else None,
+        can_shrink=topic_of(view) is not None,
     )
 
 

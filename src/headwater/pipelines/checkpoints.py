@@ -21,7 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.log import atomic_file
 from headwater.pipelines.errors import StateMisfit
+from headwater.views import offset_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +80,24 @@ class Checkpoints:
         elif difference := shape.difference(before):
             raise self.misfit(name, difference)
 
+    def forget_batch(self, name: str) -> int | None:
+        """Let a batch that was planned and is not committed be planned anew; how many records it had.
+
+        Only for a batch of which nothing has come out. None where there is no such batch, or where the
+        checkpoint is not on this machine.
+        """
+        if not self.is_local:
+            return None
+        planned, done = (_last(Path(self.of(name)) / kind) for kind in ("offsets", "commits"))
+        if planned is None or planned == done:
+            return None
+        path = Path(self.of(name)) / "offsets" / str(planned)
+        records = _records_of(path)
+        path.unlink()
+        path.with_name(f".{planned}.crc").unlink(missing_ok=True)
+        atomic_file.sync_folder(path.parent)
+        return records
+
     def misfit(self, name: str, difference: str) -> StateMisfit:
         """The sentence for a query that was edited, and what to do about it."""
         folder = self.of(name)
@@ -101,10 +121,8 @@ class Checkpoints:
             rows.coalesce(1).write.mode("overwrite").text(f"{self.of(name)}/{NOTE}")
             return
         note = Path(self.of(name)) / NOTE
-        note.parent.mkdir(parents=True, exist_ok=True)
-        fresh = note.with_suffix(".tmp")
-        fresh.write_text(text + "\n", encoding="utf-8")
-        fresh.rename(note)
+        atomic_file.make_folder(note.parent)
+        atomic_file.write(note, text + "\n")
 
     def _read_local(self, name: str) -> str | None:
         try:
@@ -122,6 +140,25 @@ class Checkpoints:
                 return None
             raise
         return str(rows[0][0]) if rows else None
+
+
+def _last(folder: Path) -> int | None:
+    """The newest batch in one of Spark's logs."""
+    if not folder.is_dir():
+        return None
+    return max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=None)
+
+
+def _records_of(path: Path) -> int:
+    """How many records a batch has at most: to its end from that of the one before, or from offset 0."""
+    end = offset_log.parse(path.read_text(encoding="utf-8")).offsets
+    before = path.with_name(str(int(path.name) - 1))
+    start = offset_log.parse(before.read_text(encoding="utf-8")).offsets if before.exists() else {}
+    return sum(
+        max(0, offset - start.get(topic, {}).get(partition, 0))
+        for topic, partitions in end.items()
+        for partition, offset in partitions.items()
+    )
 
 
 def _state_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:

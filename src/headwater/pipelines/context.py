@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+ADMISSION = "maxOffsetsPerTrigger"
+WHOLE = 2**62
+"""As a limit: an input that must be read as a whole, whatever its size."""
+BATCH_RECORDS_MAX = 1_000_000
+"""The first batch of a view may otherwise be a topic's whole life: tasks that write to a store hold their
+share of it in memory, and a transaction into a topic lives a quarter of an hour."""
 
 
 @dataclass
@@ -38,8 +44,22 @@ class Context:
     """Whether what does not fit goes to the view's dead-letter topic."""
     checkpoint: str | None = None
     """The folder of the query's checkpoint, where somebody keeps it running."""
+    batch_records_max: int = BATCH_RECORDS_MAX
+    """Of one batch, where `stream` and `table` do not say otherwise."""
     pinned: Position | None = None
     """Where given, inputs are batches that end there: what a view at that position must be."""
+
+    def admission(self, given: Mapping[str, str], most: int = BATCH_RECORDS_MAX) -> dict[str, str]:
+        """The limit of a batch as an option of the source: what the user gave, or else the application's;
+        no more than what the view is known to manage."""
+        name, said = next(
+            ((n, v) for n, v in given.items() if n.lower() == ADMISSION.lower()),
+            (ADMISSION, str(min(self.batch_records_max, most))),
+        )
+        known = None if self.view is None else self.view.batch_records_max
+        if known is None or not said.isdecimal() or int(said) >= WHOLE:
+            return {name: said}
+        return {name: str(min(int(said), known))}
 
     def kafka_options(self) -> dict[str, str]:
         """The client's settings as options of a source or a sink."""

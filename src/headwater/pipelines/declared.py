@@ -48,6 +48,8 @@ class View:
     """A Python function as target; `to` then only names it."""
     version: int = 1
     """Of the view in its target: a rebuild makes another beside it."""
+    batch_records_max: int | None = None
+    """Of one batch, since a larger one took too long; None: as the application says."""
 
     @property
     def checkpoint(self) -> str:

@@ -57,7 +57,9 @@ def misfit(text: str) -> str | None:
 
 # What a store says that no second try mends: another writer took over, its rows are not the view's.
 _STOPPED = re.compile(
-    r"^headwater\.views\.(?:target\.(?:Fenced|Misfit)|applying\.RowRefused): (.+)$", re.M
+    r"^headwater\.views\."
+    r"(?:target\.(?:Fenced|Misfit)|applying\.RowRefused|tables\.bad_values\.ValueRefused): (.+)$",
+    re.M,
 )
 
 
@@ -65,6 +67,11 @@ def told_to_stop(text: str) -> str | None:
     """Why a store wants no further batch, in the text of a query's failure."""
     found = _STOPPED.findall(text)
     return found[-1] if found else None
+
+
+def took_too_long(text: str) -> bool:
+    """Whether a batch outlived the transaction in which it was to be written to a topic."""
+    return "headwater.spark.sink.errors.BatchTooLong" in text
 
 
 def is_away(text: str) -> bool:

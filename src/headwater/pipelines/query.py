@@ -22,7 +22,7 @@ from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.building import Built
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import REAL_TIME, View
-from headwater.pipelines.errors import PipelineError, brief, is_away
+from headwater.pipelines.errors import PipelineError, brief, is_away, took_too_long
 from headwater.pipelines.following import Following, current_version, follows
 from headwater.pipelines.log import Log
 from headwater.pipelines.mistakes import mistake, not_possible
@@ -78,6 +78,7 @@ class Query:
         self.state = State.WAITING
         self.failed = False
         self._built: Built | None = built
+        self._can_shrink = built.can_shrink
         self._around = around
         self._telling = Telling(built.view, around.log, around.say)
         self._following = Following(built.view, around.current)
@@ -233,6 +234,10 @@ class Query:
             else:
                 self._refuse(refusal)
             return
+        if took_too_long(str(error)) and self._shrink():
+            self._telling.event("failed", reason=brief(error), retry_s=0.0)
+            self.state, self._due = State.WAITING, 0.0
+            return
         self._backoff = self._backoff.failed(ran_s, batches=batches)
         if self._around.once and self._backoff.failures >= TRIES_ONCE:
             self.state, self.failed = State.REFUSED, True
@@ -246,6 +251,26 @@ class Query:
         self.state = State.WAITING
         self._telling.event("failed", reason=brief(error), retry_s=wait_s)
         self._around.say(f"{self.view.name}: failed, tried again in {wait_s:.0f} s: {brief(error)}")
+
+    def _shrink(self) -> bool:
+        """Plan the batch that took too long anew, half as large; False where that cannot be.
+
+        Replayed as it was, it would take too long for ever: Spark has written down where it ends.
+        """
+        if not self._can_shrink:
+            return False
+        records = self._around.checkpoints.forget_batch(self.view.checkpoint)
+        known = self.view.batch_records_max
+        smaller = 0 if records is None else min(records, known or records) // 2
+        if smaller < 1:
+            return False
+        self.view = replace(self.view, batch_records_max=smaller)
+        self._around.say(
+            f"{self.view.name}: a batch of {records} records took longer than its transaction may; goes "
+            f"on with {smaller} at a time (batch_records_max of [pipelines] or --batch-records-max say "
+            "so from the start)"
+        )
+        return True
 
     def _refuse(self, error: PipelineError) -> None:
         self.state, self.failed = State.REFUSED, True

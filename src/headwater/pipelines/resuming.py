@@ -11,6 +11,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.log import atomic_file
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError
@@ -55,4 +56,4 @@ def _read_note(checkpoints: Checkpoints, view: View) -> str | None:
 def note(checkpoints: Checkpoints, view: View, text: str) -> None:
     if checkpoints.is_local:
         note = Path(checkpoints.of(view.checkpoint)) / NOTE
-        note.write_text(json.dumps({"query": _fingerprint(view, text)}) + "\n", encoding="utf-8")
+        atomic_file.write(note, json.dumps({"query": _fingerprint(view, text)}) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.pipelines import pinned
 from headwater.pipelines.context import Context
-from headwater.pipelines.declared import REAL_TIME, in_store
+from headwater.pipelines.declared import REAL_TIME
 from headwater.pipelines.errors import NotRealTime
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Views are written in transactions: without this, a view of a view could see what was taken back.
 COMMITTED = {"kafka.isolation.level": "read_committed"}
-# A task holds its share of a batch for a store in memory; the first batch may be a topic's whole life.
-STORE_RECORDS_AT_ONCE = "1000000"
 OF_THE_RECORD = ("_key", "_topic", "_partition", "_offset", "_timestamp")
 
 
@@ -49,8 +47,8 @@ def _by_headwater(context: Context, chosen: dict[str, str], schema: str | None) 
             context.dead_letters = True
     if context.pinned is not None:
         return pinned.records(context, context.pinned, chosen)
-    if context.view is not None and in_store(context.view):
-        chosen.setdefault("maxOffsetsPerTrigger", STORE_RECORDS_AT_ONCE)
+    if context.view is not None:
+        chosen |= context.admission(chosen)
     reader = context.spark.readStream.format("headwater")
     return reader.options(**context.kafka_options(), **chosen).load()
 

@@ -60,7 +60,7 @@ def applying_of(result: Result) -> Applying:
     _prepare(view, target)
     letters = None
     if view.on_refused != FAIL:
-        letters = Letters(view.name, view.dead_letters, context.kafka_options())
+        letters = Letters(view.name, view.dead_letters, context.kafka_options(), context.checkpoint)
         context.dead_letters = True  # so that they are counted
     return Applying(target, context.checkpoint, letters)
 

@@ -18,21 +18,24 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 from headwater.pipelines import pinned, stores
 from headwater.pipelines.context import Context, within
-from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.declared import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
 from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+from headwater.spark.options import Options
+from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headwater.views.tables.bad_values import Refuse
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.following import Sink
     from headwater.views.tables.upkeep import Plan
 
-RECORDS_AT_ONCE = "200000"
+RECORDS_AT_ONCE = 200_000
 """Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
 
 
@@ -70,7 +73,7 @@ def tried(view: View, context: Context) -> tuple[Any, Tables | None]:
     Returns its result and the tables, where it can be kept as a view over tables; its result and None
     where it names no table; twice None where it must be called with changes instead.
     """
-    if view.kind == "history" or context.speed == REAL_TIME or _is_connect(context.spark):
+    if view.kind == "history" or context.speed == REAL_TIME or is_connect(context.spark):
         return None, None
     tables, trial = Tables(context.spark), replace(context, streams=[], tables=[])
     try:
@@ -102,11 +105,6 @@ def _unheard() -> Iterator[None]:
         logger.disabled = before
 
 
-def _is_connect(spark: SparkSession) -> bool:
-    """Whether the session is on a Spark Connect server: plans cannot be read there."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
 def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:
     """Whether the result is a table as a whole: its changes can be handed on, without any state."""
     if len(tables.mentions) != 1 or view.key != tables.mentions[0].key:
@@ -128,7 +126,8 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        changes = pinned.latest(decoded(records, mention.row, mention.key), mention.key)
+        found = decoded(records, mention.row, mention.key, without_bad=True)
+        changes = pinned.latest(found, mention.key)
         return changes.select(*(f"`{name}`" for name in mention.row.names))
 
     assert context.pinned is not None
@@ -160,7 +159,9 @@ def writer_of(
             found: DataFrame = view.function()
         return found
 
-    following: Callable[[DataFrame, int], None] = Following(plan, checkpoint, function, sink)
+    following: Callable[[DataFrame, int], None] = Following(
+        plan, checkpoint, function, sink, _refusal(view, context)
+    )
     if (marks := view.options.get(TRANSACTIONS)) is not None:
         from headwater.views.transactions import WholeTransactions
 
@@ -186,6 +187,16 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
         ) from error
     except HeadwaterError as error:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
+
+
+def _refusal(view: View, context: Context) -> Refuse:
+    """What becomes of a value that cannot be read."""
+    from headwater.views.tables.bad_values import DeadLetterBox, stop
+
+    if view.on_refused == FAIL:
+        return stop
+    context.dead_letters = True  # so that they are counted
+    return DeadLetterBox(view.dead_letters, Options(context.kafka_options()).client_settings())
 
 
 def _folder(view: View, context: Context) -> Path:
@@ -238,10 +249,10 @@ def _records(view: View, context: Context, tables: Tables) -> DataFrame:
     chosen = {
         "subscribe": ",".join(dict.fromkeys(named)),
         "startingOffsets": first.starting,
-        "maxOffsetsPerTrigger": RECORDS_AT_ONCE,
         "columns": ",".join(COLUMNS),
         **COMMITTED,
         **first.options,
+        **context.admission(first.options, RECORDS_AT_ONCE),
     }
     reader = context.spark.readStream.format("headwater")
     return reader.options(**context.kafka_options(), **chosen).load()

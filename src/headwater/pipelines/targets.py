@@ -23,7 +23,7 @@ from headwater.pipelines.declared import REAL_TIME, View, in_store
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result as Result
 from headwater.pipelines.rows import as_records
-from headwater.views import registry
+from headwater.views import batch_name, registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,10 +80,14 @@ def _topic(result: Result) -> Any:
     if not result.updates:
         return records.writeStream.format("headwater").options(**options)
 
-    # Spark gives a Python sink no rows that change; a batch of them it does. The sink knows from
-    # the tasks which query and batch it is at, so this is exactly once as well.
-    def write(batch: DataFrame, _: int) -> None:
-        batch.write.format("headwater").mode("append").options(**options).save()
+    checkpoint = result.context.checkpoint
+
+    # Spark gives a Python sink no rows that change; a batch of them it does. The sink knows which
+    # query and batch it is at, so this is exactly once as well.
+    def write(batch: DataFrame, number: int) -> None:
+        named = batch_name.options_for(batch.sparkSession, checkpoint, number)
+        writer = batch.write.format("headwater").mode("append")
+        writer.options(**options, **named).save()
 
     return records.writeStream.foreachBatch(write)
 

@@ -102,6 +102,11 @@ class BrokerProcess:
             return None
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def output(self) -> str:
+        """What it has printed so far."""
+        self._output.flush()
+        return os.pread(self._output.fileno(), 16 << 20, 0).decode(errors="replace")
+
     def _died(self, sentence: str) -> BrokerDied:
         self._output.seek(0)
         lines = self._output.read().decode(errors="replace").strip().splitlines()

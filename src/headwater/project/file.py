@@ -50,6 +50,8 @@ class Project:
     checkpoints: str = "data/checkpoints"
     conf: Mapping[str, str] = field(default_factory=dict)
     pipelines: tuple[str, ...] = ()
+    batch_records_max: int = 1_000_000
+    """Of one batch of a query."""
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
@@ -110,6 +112,11 @@ def _are_settings(value: object) -> str | None:
     return None if good else "is no table of names and values"
 
 
+def _is_count(value: object) -> str | None:
+    good = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return None if good else "is no number from 1 on"
+
+
 def _is_choice(value: object) -> str | None:
     return None if isinstance(value, bool) else "is neither true nor false"
 
@@ -133,7 +140,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "checkpoints": _is_text,
         "conf": _are_settings,
     },
-    "pipelines": {"paths": _are_texts},
+    "pipelines": {"paths": _are_texts, "batch_records_max": _is_count},
     "console": {"listen": _is_address, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
@@ -177,6 +184,9 @@ class _Reader:
             checkpoints=spark.get("checkpoints", Project.checkpoints),
             conf=_texts(spark.get("conf", {})),
             pipelines=tuple(found["pipelines"].get("paths", self._default_pipelines())),
+            batch_records_max=found["pipelines"].get(
+                "batch_records_max", Project.batch_records_max
+            ),
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,

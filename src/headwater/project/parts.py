@@ -75,6 +75,8 @@ def _pipelines(project: Project) -> Part:
     words = ["run", *project.pipelines, "--bootstrap", project.address]
     words += ["--checkpoints", project.checkpoints, "--wait-for-topics"]
     words += ["--remote", project.remote] if project.remote else ["--master", project.master]
+    if project.batch_records_max != Project.batch_records_max:
+        words += ["--batch-records-max", str(project.batch_records_max)]
     for name, value in project.conf.items():
         words += ["--conf", f"{name}={value}"]
     for name, view in project.views.items():

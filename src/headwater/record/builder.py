@@ -50,7 +50,8 @@ def build(
     elif max_timestamp is None:
         max_timestamp = max((r.timestamp for r in kept), default=_NO_TIMESTAMP)
     if last_offset_delta is None:
-        assert kept, "a batch without records needs the last offset delta that it had"
+        if not kept:
+            raise ValueError("a batch without records needs the last offset delta that it had")
         last_offset_delta = kept[-1].offset - base_offset
     attributes = (
         (codec if kept else codecs.NONE)

@@ -6,9 +6,9 @@
     3 lz4     frames; those we write must have independent blocks, Java clients refuse linked ones
     4 zstd    frames
 
-Compressed bytes come from strangers: `decompress` must never hold more than `size_max` bytes, and
-must answer any garbage with CorruptBatch and nothing else. cramjam is imported when first needed,
-because many a broker never needs it.
+Compressed bytes come from strangers: `decompress` must never hold more than `size_max` bytes (more is
+PayloadTooLarge), and must answer any garbage with CorruptBatch and nothing else. cramjam is imported
+when first needed, because many a broker never needs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from headwater.record import frames
-from headwater.record.errors import CorruptBatch
+from headwater.record.errors import CorruptBatch, PayloadTooLarge
 
 if TYPE_CHECKING:
     from headwater.record.varint import Buffer
@@ -59,7 +59,10 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, size_max: int = SIZE_MAX) -> bytes:
-    """What `data` was before compression; CorruptBatch for garbage and beyond `size_max` bytes."""
+    """What `data` was before compression; CorruptBatch for garbage and beyond `size_max` bytes.
+
+    All codecs give the interpreter to other threads meanwhile.
+    """
     if codec == NONE:
         return _within(bytes(data), size_max)
     if codec == GZIP:
@@ -73,7 +76,7 @@ def decompress(codec: int, data: Buffer, size_max: int = SIZE_MAX) -> bytes:
 
 def _within(data: bytes, size_max: int) -> bytes:
     if len(data) > size_max:
-        raise CorruptBatch(f"the records take more than {size_max} bytes")
+        raise PayloadTooLarge(f"the records take more than {size_max} bytes")
     return data
 
 
@@ -86,7 +89,7 @@ def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
             piece = member.decompress(rest, remaining)
             remaining -= len(piece)
             if remaining <= 0:
-                raise CorruptBatch(f"the records take more than {size_max} bytes")
+                raise PayloadTooLarge(f"the records take more than {size_max} bytes")
             if not member.eof:
                 raise CorruptBatch("gzip data breaks off")
             pieces.append(piece)
@@ -136,7 +139,7 @@ def _decompress_block(block: Buffer, size_max: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > size_max:
-            raise CorruptBatch(f"the records take more than {size_max} bytes")
+            raise PayloadTooLarge(f"the records take more than {size_max} bytes")
         if size > _SNAPPY_RATIO_MAX * len(block):
             raise CorruptBatch(f"{len(block)} bytes of snappy data cannot hold {size}")
         return bytes(cramjam.snappy.decompress_raw(block))
@@ -152,6 +155,7 @@ def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
         limit, into = frames.lz4_size_max(data), cramjam.lz4.decompress_into
     else:
         limit, into = frames.zstd_size_max(data), cramjam.zstd.decompress_into
+    error_class = CorruptBatch if limit <= size_max else PayloadTooLarge
     limit = min(limit, size_max)
     guess = max(_GUESS_BYTES_MIN, 4 * len(data))
     while True:
@@ -161,7 +165,7 @@ def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
         except cramjam.DecompressionError as error:
             if len(out) == limit:
                 reason = f"not {NAMES[codec]} data of at most {size_max} bytes: {error}"
-                raise CorruptBatch(reason) from None
+                raise error_class(reason) from None
             guess *= 8
         else:
             return bytes(memoryview(out)[:size])

@@ -46,7 +46,8 @@ def marker(
     coordinator_epoch: int,
 ) -> bytes:
     """The control batch that commits (`COMMIT`) or aborts (`ABORT`) the producer's transaction."""
-    assert kind in (ABORT, COMMIT)
+    if kind not in (ABORT, COMMIT):
+        raise ValueError(f"a marker commits or aborts; {kind} is neither")
     key, value = _KEY.pack(0, kind), _VALUE.pack(0, coordinator_epoch)
     return records.build(
         [records.Record(offset, timestamp, key, value)],

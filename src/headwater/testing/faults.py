@@ -11,8 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 Operation = Literal[
-    "read", "write", "sync", "truncate", "create", "rename", "remove", "make_dir", "sync_dir"
+    "open",
+    "read",
+    "write",
+    "sync",
+    "truncate",
+    "create",
+    "rename",
+    "remove",
+    "make_dir",
+    "sync_dir",
 ]
+HARMLESS = ("open", "read")
+"""What changes nothing, and so is no step."""
 
 
 class PowerCut(BaseException):
@@ -48,18 +59,21 @@ class Faults:
         self.steps_left: int | None = None
         self.before_step: Callable[[], None] | None = None
         self.off = False
+        self.at_power_cut: Callable[[], None] = lambda: None
 
     def next(self, operation: Operation, path: Path) -> OSError | PowerCut | None:
         """Count one operation; what it must raise, if anything."""
         if self.off:
             return PowerCut("the machine is off")
-        if operation != "read" and self.before_step is not None:
+        is_step = operation not in HARMLESS
+        if is_step and self.before_step is not None:
             self.before_step()
         self.counts[operation] += 1
-        if operation != "read" and self.steps_left is not None:
+        if is_step and self.steps_left is not None:
             self.steps_left -= 1
             if self.steps_left <= 0:
                 self.off = True
+                self.at_power_cut()
                 return PowerCut(f"during {operation} of {path.name}")
         for failure in self.failures:
             if failure.strikes(operation, path):

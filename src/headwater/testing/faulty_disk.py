@@ -7,11 +7,18 @@ For tests of anything that writes through the file-system seam:
     log, _ = open_partition(disk, directory, LogConfig(), now_ms)
     ...
     disk = disk.crash()                      # power cut: unsynced writes lost, torn, reordered
+    disk = disk.crash(outcome="torn")        # … every one of them torn; or "lost", or "corrupt"
     disk = disk.kill()                       # process killed: all that was written is still there
     disk.stop_after(12)                      # PowerCut in the twelfth step from now
     disk.before_each_step(look)              # what if it went off here? `look` may take a copy()
     disk.fail("write", errno.ENOSPC)         # the next write; also after=, times=, name="*.log"
+    disk.free_bytes = 0                      # what `space` says, whatever there is
+    disk.fail("open", errno.EMFILE)          # no descriptor left; "read" for a sector that is gone
+    disk.capacity_bytes = 10_000             # full beyond that, until something is removed
     disk.flip_bit(path)                      # the medium rots
+    disk.lose(path)                          # somebody has removed a file, or a folder
+    disk.cut_short(path, 100)                # … or the end of one
+    disk.all_files()                         # what there is to be lost
     disk.counts["sync"], disk.bytes_read     # what it cost
 
 Everything random follows from the seed, so a failure can be run again. What a power cut may and may
@@ -26,6 +33,7 @@ not do is described in `volatile`. Traps:
 
 from __future__ import annotations
 
+import builtins
 import copy
 import errno
 import threading
@@ -34,9 +42,10 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from headwater.testing.faults import Failure, Faults, Operation, PowerCut, error_of
+from headwater.log.files import Space
+from headwater.testing.faults import HARMLESS, Failure, Faults, Operation, PowerCut, error_of
 from headwater.testing.faulty_file import FaultyFile
-from headwater.testing.volatile import Change, Data, Directory, Node
+from headwater.testing.volatile import Change, Data, Directory, Node, Outcome
 
 __all__ = ["FaultyDisk", "FaultyFile", "PowerCut"]
 
@@ -50,8 +59,12 @@ class FaultyDisk:
         self.sector_bytes = sector_bytes
         self.bytes_read = 0
         self.bytes_written = 0
+        self.free_bytes = 1 << 40
+        """What `space` says; nothing fails because of it."""
         self.cold = False
         """While true no read can be answered from the cache (`read_cached` gives None)."""
+        self.capacity_bytes: int | None = None
+        """All files together hold no more than this; None: there is no end of room."""
         self._root = Directory()
         self._locked: set[Path] = set()
         self._faults = Faults()
@@ -59,9 +72,14 @@ class FaultyDisk:
 
     # ---- faults --------------------------------------------------------------------------------
 
-    def crash(self, seed: int | None = None) -> FaultyDisk:
-        """The disk as a power cut at this moment leaves it. Everything on it is durable."""
-        found = self._next(lambda dice: self._root.after_power_cut(dice, self.sector_bytes), seed)
+    def crash(self, seed: int | None = None, outcome: Outcome | None = None) -> FaultyDisk:
+        """The disk as a power cut at this moment leaves it. Everything on it is durable.
+
+        `outcome`: what becomes of all that was not synced; by chance unless told.
+        """
+        found = self._next(
+            lambda dice: self._root.after_power_cut(dice, self.sector_bytes, outcome), seed
+        )
         self._faults.off = True
         return found
 
@@ -78,6 +96,7 @@ class FaultyDisk:
     def _next(self, root: Callable[[Random], Directory], seed: int | None) -> FaultyDisk:
         with self._lock:
             found = FaultyDisk(sector_bytes=self.sector_bytes)
+            found.free_bytes = self.free_bytes
             found.random = Random(self.random.random() if seed is None else seed)
             found._root = root(found.random)
             return found
@@ -85,6 +104,15 @@ class FaultyDisk:
     def stop_after(self, steps: int) -> None:
         """Cut the power in the `steps`-th step from now: it is half done or not done at all."""
         self._faults.steps_left = steps
+
+    @property
+    def is_off(self) -> bool:
+        """After a power cut, or a `crash` or `kill`."""
+        return self._faults.off
+
+    def at_power_cut(self, tell: Callable[[], None]) -> None:
+        """Call this in the moment in which `stop_after` cuts the power."""
+        self._faults.at_power_cut = tell
 
     def before_each_step(self, look: Callable[[], None] | None) -> None:
         """Call `look` before every step, in whatever thread takes it; None: no more."""
@@ -109,6 +137,7 @@ class FaultyDisk:
         """Nothing planned goes wrong any more."""
         self._faults.failures.clear()
         self._faults.steps_left = None
+        self.capacity_bytes = None
 
     def flip_bit(self, path: Path, position: int | None = None, bit: int | None = None) -> int:
         """Alter one bit of a file, as rot does; by chance unless told which. Returns the position."""
@@ -120,6 +149,34 @@ class FaultyDisk:
             data.durable[position] ^= mask
         return position
 
+    def lose(self, path: Path) -> None:
+        """A file or folder is gone for good, as if somebody had removed it."""
+        with self._lock:
+            directory = self._directory(path.parent)
+            for entries in (directory.now, directory.durable):
+                entries.pop(path.name, None)
+
+    def cut_short(self, path: Path, size: int) -> None:
+        """A file ends there, for good."""
+        data = self._data(path)
+        for content in (data.now, data.durable):
+            del content[size:]
+        data.pending.clear()
+
+    def put_back(self, other: FaultyDisk, path: Path) -> None:
+        """Give this disk a copy of what the other has there, durably: a backup is played back."""
+        with self._lock:
+            directory, node = self._directory(path.parent), copy.deepcopy(other._node(path))
+            directory.now[path.name] = directory.durable[path.name] = node
+
+    def all_files(self, directory: Path = Path("/")) -> builtins.list[Path]:
+        """Every file below a folder, in order."""
+        found: builtins.list[Path] = []
+        for name, node in sorted(self._directory(directory).now.items()):
+            path = directory / name
+            found += self.all_files(path) if isinstance(node, Directory) else [path]
+        return found
+
     # ---- what it cost and how it stands --------------------------------------------------------
 
     @property
@@ -130,7 +187,12 @@ class FaultyDisk:
     @property
     def steps(self) -> int:
         """How many changes and syncs there have been."""
-        return self.counts.total() - self.counts["read"]
+        return self.counts.total() - sum(self.counts[each] for each in HARMLESS)
+
+    @property
+    def used_bytes(self) -> int:
+        """What all files hold together."""
+        return _bytes_of(self._root)
 
     def is_durable(self, path: Path) -> bool:
         """Whether any power cut now would leave this file exactly as it reads."""
@@ -145,6 +207,7 @@ class FaultyDisk:
 
     def open(self, path: Path, *, create: bool = False) -> FaultyFile:
         with self._lock:
+            self._descriptor(path)
             directory = self._directory(path.parent)
             if create and path.name not in directory.now:
                 self._change("create", path, lambda: directory.change((path.name, Data())))
@@ -156,6 +219,7 @@ class FaultyDisk:
                 data = self._data(path)
             except FileNotFoundError:
                 return None
+            self._descriptor(path)
             return self._read(path, data, 0, len(data.now))
 
     def write_atomic(self, path: Path, data: bytes) -> None:
@@ -176,9 +240,12 @@ class FaultyDisk:
     def list(self, directory: Path) -> list[str]:
         with self._lock:
             try:
-                return sorted(self._directory(directory).now)
+                names = self._directory(directory).now
             except FileNotFoundError:
                 return []
+            if not self.is_off:  # what it was like may be looked at afterwards
+                self._descriptor(directory)
+            return sorted(names)
 
     def size(self, path: Path) -> int:
         with self._lock:
@@ -200,6 +267,7 @@ class FaultyDisk:
     def sync_dir(self, directory: Path) -> None:
         with self._lock:
             node = self._directory(directory)
+            self._descriptor(directory)
             fault = self._faults.next("sync_dir", directory)
             if fault is not None:
                 raise fault
@@ -238,6 +306,19 @@ class FaultyDisk:
             self._locked.add(path)
             return lambda: self._locked.discard(path)
 
+    def space(self, path: Path) -> Space:
+        total = max(1 << 40, self.free_bytes)
+        if self.capacity_bytes is None:
+            return Space(self.free_bytes, total)
+        left = max(0, self.capacity_bytes - self.used_bytes)
+        return Space(min(left, self.free_bytes), self.capacity_bytes)
+
+    def _descriptor(self, path: Path) -> None:
+        """Every way to look at something takes one, if only for a moment."""
+        fault = self._faults.next("open", path)
+        if fault is not None:
+            raise fault
+
     # ---- one step ------------------------------------------------------------------------------
 
     def _change(self, operation: Operation, path: Path, change: Callable[[], None]) -> None:
@@ -253,11 +334,21 @@ class FaultyDisk:
             fault = self._faults.next("write", path)
             if fault is not None:
                 content = content[: self.random.randint(0, len(content))]
+            room = self._room(data, position)
+            if room is not None and len(content) > room:
+                content, fault = content[:room], fault or error_of(errno.ENOSPC, path)
             if content:
                 data.change(Change(position, content))
             self.bytes_written += len(content)
             if fault is not None:
                 raise fault
+
+    def _room(self, data: Data, position: int) -> int | None:
+        """How many bytes may be written there before the disk is full; None: any number."""
+        if self.capacity_bytes is None:
+            return None
+        within = max(0, len(data.now) - position)
+        return within + max(0, self.capacity_bytes - self.used_bytes)
 
     def _read(self, path: Path, data: Data, position: int, size: int) -> bytes:
         with self._lock:
@@ -301,6 +392,12 @@ class FaultyDisk:
         if isinstance(node, Data):
             raise error_of(errno.ENOTDIR, path)
         return node
+
+
+def _bytes_of(node: Node) -> int:
+    if isinstance(node, Directory):
+        return sum(_bytes_of(each) for each in node.now.values())
+    return len(node.now)
 
 
 def _parts(path: Path) -> tuple[str, ...]:

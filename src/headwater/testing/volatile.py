@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Outcome = Literal["lost", "torn", "corrupt"]
+"""What becomes of unsynced changes where a test wants one thing rather than any."""
 
 
 class Change(NamedTuple):
@@ -58,10 +61,12 @@ class Data:
         """
         self.pending.clear()
 
-    def after_power_cut(self, random: Random, sector_bytes: int) -> Data:
+    def after_power_cut(
+        self, random: Random, sector_bytes: int, outcome: Outcome | None = None
+    ) -> Data:
         found = Data()
         found.durable = bytearray(self.durable)
-        fates = _fates(random, len(self.pending))
+        fates = _fates(random, len(self.pending), outcome)
         for change, fate in zip(self.pending, fates, strict=True):
             if fate == "whole" or (fate == "torn" and change.data is None):
                 change.apply(found.durable)
@@ -70,15 +75,17 @@ class Data:
                     if random.random() < 0.5:
                         piece.apply(found.durable)
                     else:
-                        _lose(piece, found.durable, random)
+                        _lose(piece, found.durable, random, outcome)
             elif change.data is not None:
-                _lose(change, found.durable, random)
+                _lose(change, found.durable, random, outcome)
         found.now = bytearray(found.durable)
         return found
 
 
-def _fates(random: Random, count: int) -> list[str]:
+def _fates(random: Random, count: int, outcome: Outcome | None) -> list[str]:
     """What becomes of `count` unsynced changes. The plain outcomes are as likely as the wild one."""
+    if outcome is not None:
+        return ["torn" if outcome == "torn" else "lost"] * count
     kind = random.choice(("none", "all", "first", "each"))
     if kind == "none":
         return ["lost"] * count
@@ -104,14 +111,17 @@ def _pieces(change: Change, random: Random, sector_bytes: int) -> list[Change]:
     ]
 
 
-def _lose(change: Change, content: bytearray, random: Random) -> None:
+def _lose(change: Change, content: bytearray, random: Random, outcome: Outcome | None) -> None:
     """The bytes did not get there, but the file may have grown all the same."""
     assert change.data is not None
     start = max(change.position, len(content))
     size = change.position + len(change.data) - start
     if size <= 0:
         return
-    kind = random.choice(("absent", "absent", "zeros", "garbage", "stale"))
+    kinds = {"lost": ("absent",), "corrupt": ("zeros", "garbage", "stale")}
+    kind = random.choice(
+        kinds.get(outcome or "", ("absent", "absent", "zeros", "garbage", "stale"))
+    )
     if kind == "zeros":
         Change(start, bytes(size)).apply(content)
     elif kind == "garbage":
@@ -154,14 +164,19 @@ class Directory:
             change.apply(self.durable)
         self.pending.clear()
 
-    def after_power_cut(self, random: Random, sector_bytes: int) -> Directory:
+    def after_power_cut(
+        self, random: Random, sector_bytes: int, outcome: Outcome | None = None
+    ) -> Directory:
         entries = dict(self.durable)
-        for change, fate in zip(self.pending, _fates(random, len(self.pending)), strict=True):
+        fates = _fates(random, len(self.pending), outcome)
+        if outcome == "corrupt":  # the names are there, and what they name is not
+            fates = ["whole"] * len(fates)
+        for change, fate in zip(self.pending, fates, strict=True):
             if fate == "whole" or (fate == "torn" and random.random() < 0.5):
                 change.apply(entries)
         found = Directory()
         for name, node in sorted(entries.items()):
-            found.durable[name] = node.after_power_cut(random, sector_bytes)
+            found.durable[name] = node.after_power_cut(random, sector_bytes, outcome)
         found.now = dict(found.durable)
         return found
 

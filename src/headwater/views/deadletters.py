@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from headwater.views import batch_name
 from headwater.views.target import Applied, Refusal
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Letters:
     topic: str
     options: Mapping[str, str] = field(default_factory=dict)
     """Of Spark's source and sink: `kafka.bootstrap.servers` and how to log in."""
+    checkpoint: str | None = None
+    """Of the view's query."""
 
     def put(
         self, spark: SparkSession, refused: Sequence[Refused], applied: Applied, turn: int
@@ -60,6 +63,7 @@ class Letters:
         rows = [self._record(each, applied) for each in _sorted(refused)]
         frame = spark.createDataFrame(rows, _COLUMNS).coalesce(1)
         named = {"topic": self.topic, "sink": f"{self.topic}/{turn}"}
+        named |= batch_name.options_for(spark, self.checkpoint, applied.batch)
         frame.write.format("headwater").mode("append").options(**self.options, **named).save()
 
     def _record(

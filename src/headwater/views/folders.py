@@ -16,6 +16,7 @@ import shutil
 import uuid
 from pathlib import Path
 
+from headwater.log import atomic_file
 from headwater.views.target import Misfit, Shape
 
 CURRENT = "current"
@@ -42,13 +43,12 @@ class VersionFolders:
 
     def own(self) -> None:
         """Make the folder this view's; `Misfit` where it is another's."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        atomic_file.make_folder(self.path)
         note = self.path / OWNER
         if not note.exists():
             if any(self.path.iterdir()):
                 raise Misfit(f"{self.path} has files that are not a view's")
-            note.write_text(json.dumps({"view": self._view}) + "\n", encoding="utf-8")
-            sync(note)
+            atomic_file.write(note, json.dumps({"view": self._view}) + "\n")
         owner = json.loads(note.read_text(encoding="utf-8"))["view"]
         if owner != self._view:
             raise Misfit(
@@ -77,8 +77,7 @@ class VersionFolders:
     def show(self) -> None:
         fresh = self.path / f".{CURRENT}-{uuid.uuid4().hex}"
         fresh.symlink_to(self.mine.name)
-        fresh.replace(self.path / CURRENT)
-        sync(self.path)
+        atomic_file.rename(fresh, self.path / CURRENT)
 
     def drop(self) -> None:
         if self.current() == self._version:

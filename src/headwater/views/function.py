@@ -19,7 +19,6 @@ How far it is, is kept in the query's checkpoint folder (or that of the option `
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.log import atomic_file
 from headwater.views.position import Position
 from headwater.views.target import Applied, Fenced, Kind, Misfit, Part, Shape, Target
 
@@ -74,7 +74,7 @@ class FunctionTarget(Target):
         return {**self.__dict__, "_function": None}
 
     def create(self) -> None:
-        self._state.parent.mkdir(parents=True, exist_ok=True)
+        atomic_file.make_folder(self._state.parent)
 
     def claim(self) -> int:
         said = self._read()
@@ -141,9 +141,4 @@ class FunctionTarget(Target):
         return found
 
     def _write(self, said: dict[str, Any]) -> None:
-        fresh = self._state.with_suffix(".new")
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(said))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(self._state)
+        atomic_file.write(self._state, json.dumps(said))

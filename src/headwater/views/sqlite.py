@@ -154,10 +154,7 @@ class SqliteTarget(SqlTarget):
         if NUMBER not in rows.schema.names:
             rows = rows.append_column(NUMBER, pa.array(range(rows.num_rows), pa.int64()))
         kept = rows.filter(pa.array([n not in bad for n in rows.column(NUMBER).to_pylist()]))
-        fresh = Path(f"{part.place}.new")
-        with pa.OSFile(str(fresh), "wb") as sink, pa.ipc.new_file(sink, kept.schema) as writer:
-            writer.write_table(kept)
-        fresh.rename(part.place)
+        self._staged.rewrite(part, kept)
 
     # ---- readers ----------------------------------------------------------------------------------
 

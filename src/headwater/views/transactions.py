@@ -21,12 +21,12 @@ when more than `HELD_MAX` records are held, the query stops and names it.
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from headwater.log import atomic_file
 from headwater.views.target import Misfit
 
 if TYPE_CHECKING:
@@ -104,15 +104,13 @@ class WholeTransactions:
     def _hold(self, batch: int, later: pa.Table, first: Mapping[str, Mapping[int, int]]) -> None:
         import pyarrow as pa
 
-        self._folder.mkdir(parents=True, exist_ok=True)
+        atomic_file.make_folder(self._folder)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, later.schema) as writer:
             writer.write_table(later)
-        _write(self._folder / f"{batch}.arrow", sink.getvalue().to_pybytes())
-        _write(
-            self._folder / f"{batch}.json",
-            json.dumps({"topic": self._topic, "first": first}).encode(),
-        )
+        atomic_file.write(self._folder / f"{batch}.arrow", sink.getvalue().to_pybytes())
+        said = json.dumps({"topic": self._topic, "first": first})
+        atomic_file.write(self._folder / f"{batch}.json", said)
 
 
 def read_values(records: DataFrame, topic: str) -> DataFrame:
@@ -236,12 +234,3 @@ def _first(held: Iterable[Event]) -> dict[str, dict[int, int]]:
         places = found.setdefault(event.topic, {})
         places[event.partition] = min(event.offset, places.get(event.partition, event.offset))
     return found
-
-
-def _write(path: Path, data: bytes) -> None:
-    fresh = path.with_suffix(f"{path.suffix}.new")
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import headwater.edges
+from headwater.browse.health import BrokerHealth
 from headwater.edges import counts, families
 
 PAGE = Path(__file__).parents[3] / "docs" / "seeing.md"
@@ -27,6 +28,7 @@ def test_the_page_names_every_metric_and_no_other():
             families.of_captures([]),
             families.of_services({}),
             families.of_looks({}),
+            families.of_broker(BrokerHealth()),
         )
     }
     named = set(re.findall(r"`(headwater_\w+)`", PAGE.read_text(encoding="utf-8")))

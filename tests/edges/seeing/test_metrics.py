@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.browse import topics
+from headwater.browse.health import HealthReader
 from headwater.browse.log import Log
 from headwater.browse.publishing import Draft, publish
 from headwater.capture.config import CaptureConfig
@@ -31,6 +32,7 @@ from headwater.testing.targets import Writer
 from headwater.views.position import Position
 from headwater.views.registry import target_for
 from headwater.views.target import Applied, Kind, Shape
+from tests.compat.waiting import until
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -89,6 +91,18 @@ def test_topics_and_groups_are_told_as_they_are(log: Log, topic: Callable[..., s
     assert value(found, "headwater_edge_service_failures", service="bridges.sensors") == 3
     assert (value(found, "process_resident_memory_bytes") or 0) > 1e6
     assert not any("__" in each for name, labels in found for _, each in labels)
+
+
+def test_how_the_broker_is_stands_beside_it(log: Log):
+    with context_of(log.bootstrap) as context:
+        reader = HealthReader(context.log)
+        until(lambda: reader.look() is not None, "the broker to tell how it is")
+        found = scraped(context)
+    assert value(found, "headwater_broker_task_failures_total", task="cleaner") == 0
+    assert value(found, "headwater_broker_task_failing", task="retention") == 0
+    assert value(found, "headwater_broker_loop_longest_turn_seconds") is not None
+    assert value(found, "headwater_broker_loop_slow_turns_total") is not None
+    assert value(found, "headwater_broker_troubles") == 0
 
 
 def test_what_the_edges_counted_is_there(log: Log):

@@ -20,7 +20,11 @@ from tests.spark.run.desk import Desk
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    with headwater.testing.broker(settings={"num.partitions": 2}) as broker:
+    settings = {
+        "num.partitions": 2,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    }
+    with headwater.testing.broker(settings=settings) as broker:
         yield broker.bootstrap
 
 

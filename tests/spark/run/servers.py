@@ -35,7 +35,9 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
         _wait(master, "I have been elected leader")
         for number in range(workers):
             place = folder / f"worker-{number}"
-            words = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
+            # Each is a machine of its own to Spark: it speculates on another one only.
+            host = f"127.0.0.{number + 1}"
+            words = ["--host", host, "--webui-port", "0", "-c", "1", "-m", "1g"]
             words += ["-d", str(place), address]
             started = _spark_class(folder, place.name + "-log", f"{name}.worker.Worker", *words)
             _wait(cleanup.enter_context(started), "Successfully registered with master")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +196,50 @@ def test_late_rows_are_counted_and_undecodable_ones_kept(
     assert sum(row["dead_letter_rows"] for row in told) == 1
     (letter,) = desk.records(view.dead_letters)
     assert letter.value() == b"{no json"
+
+
+def test_a_batch_that_outlives_its_transaction_is_made_smaller(
+    desk: Desk, new_name: Callable[[], str]
+):
+    """Ten rows a third of a second, and a second for the transaction: a hundred are too many."""
+    source, copy = new_name(), new_name()
+    desk.log.ensure_topic(source, {}, partitions=1)
+    # So long that a few rows fill the buffers between Spark's processes.
+    desk.send(source, [(f"k{n}", f"{n}".ljust(20_000)) for n in range(100)])
+
+    def slowly(batches: Any) -> Any:
+        import time
+
+        for batch in batches:
+            yield batch
+            time.sleep(0.03 * batch.num_rows)
+
+    def copied() -> Any:
+        return (
+            hw.stream(source).select("key", "value").mapInArrow(slowly, "key BINARY, value BINARY")
+        )
+
+    timeout = {"kafka.transaction.timeout.ms": "1000"}
+    desk.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        (query,) = desk.begin(declared(copy, copied, options=timeout), once=True)
+        desk.step_until(lambda: query.state is State.FINISHED, "the end")
+    finally:
+        desk.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    said = "; ".join(desk.said)
+    assert "a batch of 100 records took longer" in said and "with 50 at a time" in said, said
+    assert sorted(int(each.value() or b"") for each in desk.records(copy)) == list(range(100))
+    told = [row for row in desk.progress(copy) if row["event"] == "failed"]
+    assert "batch_records_max" in told[0]["reason"]
+
+
+def test_a_batch_takes_no_more_records_than_it_may(desk: Desk, new_name: Callable[[], str]):
+    source, copy = new_name(), new_name()
+    desk.log.ensure_topic(source, {}, partitions=1)
+    desk.send(source, [(f"k{n}", f"{n}") for n in range(30)])
+    view = replace(declared(copy, lambda: hw.stream(source)), batch_records_max=10)
+    (query,) = desk.begin(view, once=True)
+    desk.step_until(lambda: query.state is State.FINISHED, "the end")
+    batches = (Path(desk.checkpoints.of(copy)) / "offsets").iterdir()
+    assert sorted(each.name for each in batches if each.name.isdecimal()) == ["0", "1", "2"]
+    assert len(desk.records(copy)) == 30

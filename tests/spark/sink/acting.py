@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,9 @@ class Run:
 
     def task(self, batch: int, slot: int, values: list[str], attempt: int = 0) -> Prepared:
         """A task writes its part."""
+        return self.write(batch, slot, iter(_arrow(values)), attempt)
+
+    def write(self, batch: int, slot: int, arrow: Iterator[Any], attempt: int = 0) -> Prepared:
         context = TaskContext._getOrCreate()
         context._partitionId, context._attemptNumber = slot, attempt
         context._localProperties = {
@@ -59,7 +63,7 @@ class Run:
             "spark.jobGroup.id": self.id,
         }
         try:
-            return self.writer.write(iter(_arrow(values)))
+            return self.writer.write(arrow)
         finally:
             TaskContext._setTaskContext(None)
 

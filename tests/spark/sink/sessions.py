@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -13,7 +14,7 @@ from headwater.spark.datasource import HeadwaterDataSource
 from tests.spark.quick import QUICK_JAVA
 
 
-def session(master: str = "local[2]") -> SparkSession:
+def session(master: str = "local[2]", more: Mapping[str, str] | None = None) -> SparkSession:
     builder = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
@@ -22,6 +23,8 @@ def session(master: str = "local[2]") -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
     )
+    for name, value in (more or {}).items():
+        builder = builder.config(name, value)
     with compiled_pyspark():
         found = builder.getOrCreate()
     found.dataSource.register(HeadwaterDataSource)

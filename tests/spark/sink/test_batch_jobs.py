@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import WriterCommitMessage
 
+from headwater.spark import connect
+from headwater.spark.sink import settings
+from headwater.spark.sink.batch import BatchWriter
+from headwater.spark.sink.errors import PartLost
 from tests.compat.cluster import Cluster
+from tests.spark.sink.acting import COLUMNS
 from tests.spark.sink.sessions import committed
 
 
 def save(rows: DataFrame, log: Cluster, **options: str) -> None:
-    writing = rows.write.format("headwater").mode("append")
+    writing = rows.write.format("headwater").mode("append").option("atLeastOnce", "true")
     writing.option("kafka.bootstrap.servers", log.bootstrap).options(**options).save()
 
 
@@ -90,6 +98,10 @@ def test_a_failed_job_leaves_nothing(
         ("'v' value, 9 partition", {"topic": "two"}, "partition 9 of topic 'two', which has 2"),
         ("'v' value, cast(null as string) topic", {}, "A row's topic is null"),
         ("'v' value, 'no/topic' topic", {}, "Topic 'no/topic' does not exist"),
+        ("'v' value", {"topic": "t", "atLeastOnce": "false"}, "txnAppId.*txnVersion.*atLeastOnce"),
+        ("'v' value", {"topic": "t", "txnAppId": "a"}, "txnAppId is given without txnVersion"),
+        ("'v' value", {"topic": "t", "txnVersion": "1"}, "txnVersion is given without txnAppId"),
+        ("'v' value", {"topic": "t", "txnAppId": "", "txnVersion": "1"}, "txnAppId is ''"),
     ],
 )
 def test_what_is_wrong_reaches_the_user(
@@ -97,6 +109,42 @@ def test_what_is_wrong_reaches_the_user(
 ) -> None:
     with pytest.raises(PySparkException, match=sentence):
         save(spark.range(1).selectExpr(*select.split(", ")), log, **options)
+
+
+def test_a_version_that_was_written_before_is_not_written_again(
+    log: Cluster, spark: SparkSession, new_name: Callable[[], str]
+) -> None:
+    topic = log.create_topic(new_name(), 2)
+    for version in (0, 0, 1, 1):
+        rows = spark.range(version * 10, version * 10 + 10).selectExpr("cast(id as string) value")
+        save(rows, log, topic=topic, txnAppId=f"nightly {topic}", txnVersion=str(version))
+    found = [int(each.value()) for of in committed(log.bootstrap, topic).values() for each in of]
+    assert sorted(found) == list(range(20))
+
+
+def test_an_attempt_that_lost_holds_nobody_up(log: Cluster, new_name: Callable[[], str]) -> None:
+    topic = log.create_topic(new_name(), 1)
+    given = {"kafka.bootstrap.servers": log.bootstrap, "topic": topic, "atLeastOnce": "true"}
+    writer = BatchWriter(settings.read(given), COLUMNS)
+    first, _ = attempt(writer, 1), attempt(writer, 2)
+    writer.commit([first])
+    with pytest.raises(PartLost, match="without this attempt"):
+        attempt(writer, 3)
+    place = (topic, 0)
+    cluster = connect.cluster(settings.read(given).client)
+    end = cluster.list_offsets({place: connect.LATEST})
+    assert cluster.list_offsets({place: connect.LATEST}, connect.READ_COMMITTED) == end
+    assert [each.value() for each in committed(log.bootstrap, topic)[0]] == [b"v"]
+
+
+def attempt(writer: BatchWriter, number: int) -> WriterCommitMessage:
+    """An attempt of the job's one task."""
+    context = TaskContext._getOrCreate()
+    context._partitionId, context._taskAttemptId, context._localProperties = 0, number, {}
+    try:
+        return writer.write(iter([pa.record_batch([pa.array(["v"])], names=["value"])]))
+    finally:
+        TaskContext._setTaskContext(None)
 
 
 def test_overwriting_a_topic_is_refused(log: Cluster, spark: SparkSession) -> None:

@@ -8,6 +8,7 @@ tasks prepare        driver decides          driver ends            checkpoint
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -17,12 +18,12 @@ from headwater.spark import connect
 from headwater.spark.errors import BrokerUnreachable
 from headwater.spark.sink import listing, transaction
 from headwater.spark.sink.decisions import PLACE, Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.unsent import Unsent
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
-from tests.spark.sink.acting import Died, Run
+from tests.spark.sink.acting import Died, Run, _arrow
 from tests.spark.sink.sessions import committed
 
 NewRun = Callable[..., Run]
@@ -197,6 +198,72 @@ def test_a_speculative_attempt_does_not_disturb_the_first(new_run: NewRun) -> No
     assert seen(run) == ["a"]
 
 
+def is_held_up(run: Run) -> bool:
+    """Whether readers of committed data stop before the end of a partition."""
+    places = dict.fromkeys([(run.topic, 0), (run.topic, 1)], connect.LATEST)
+    stable = run.cluster.list_offsets(places, connect.READ_COMMITTED)
+    return stable != run.cluster.list_offsets(places)
+
+
+def test_a_speculative_attempt_that_lost_holds_nobody_up(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    first = run.task(1, 0, ["b"])
+    run.task(1, 0, ["b"], attempt=1)  # killed: the first was faster
+    run.commit(1, [first])
+    assert not is_held_up(run)
+    slow = run.task(2, 0, ["c"])
+    run.commit(2, [run.task(2, 0, ["c"], attempt=1)])
+    assert not is_held_up(run)
+    assert seen(run) == ["a", "b", "c"]
+    assert listing.closed(run.cluster, [slow.part]) == [slow.part]
+
+
+def test_a_loser_that_has_begun_and_written_nothing_yet_cannot_go_on(new_run: NewRun) -> None:
+    """
+    loser   begin ─────────────────────── add a partition: refused
+    driver          decide ── end ── fence
+    """
+    run = new_run()
+    run.do(0, ["a"])
+    loser = transaction.begin(run.cluster, f"headwater-sink-{run.query}-0-1", 60_000)
+    run.do(1, ["b"])
+    with pytest.raises(PartLost):
+        transaction.add_partitions(run.cluster, loser, [(run.topic, 0)])
+    assert not is_held_up(run)
+
+
+def test_a_loser_that_begins_after_the_decision_writes_nothing(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    run.do(1, ["b"])
+    with pytest.raises(BatchRefused):
+        run.task(1, 0, ["b"], attempt=1)
+    with pytest.raises(BatchRefused):
+        run.task(0, 0, ["a"], attempt=1)
+    assert not is_held_up(run)
+    assert seen(run) == ["a", "b"]
+
+
+def test_an_orphan_is_fenced_once_and_not_in_every_batch(new_run: NewRun) -> None:
+    run = new_run()
+    run.do(0, ["a"])
+    loser = run.task(1, 0, ["b"], attempt=3)
+    run.do(1, ["b"])
+    assert listing.closed(run.cluster, [loser.part])
+    group = Decisions(run.cluster, run.query).group
+    assert listing.orphans(run.cluster, group) == []
+
+
+def test_what_a_dead_run_left_open_is_ended_by_a_batch_without_rows(new_run: NewRun) -> None:
+    new_run().tasks(0, ["a"], ["b"])  # its driver is killed here
+    run = new_run()
+    assert is_held_up(run)
+    run.do(0, [], [])
+    assert not is_held_up(run)
+    assert seen(run) == []
+
+
 def test_abort_takes_back_what_was_prepared(new_run: NewRun) -> None:
     run = new_run()
     run.abort(0, [*run.tasks(0, ["a"], ["b"]), None])
@@ -224,11 +291,26 @@ def test_a_batch_that_outlives_its_transactions_is_refused_whole(new_run: NewRun
     messages = run.tasks(0, ["a"])
     parts = [each.part for each in messages]
     until(lambda: listing.closed(run.cluster, parts), "the broker's time-out", timeout=10)
-    with pytest.raises(PartLost, match=r"nothing of it is in the topic.*timeout\.ms"):
+    with pytest.raises(BatchTooLong, match=r"nothing of it is in the topic.*batch_records_max"):
         run.commit(0, messages)
     again = new_run()
     again.do(0, ["b"])
     assert seen(run) == ["b"]
+
+
+def test_a_task_that_outlives_its_transaction_says_so(new_run: NewRun) -> None:
+    run = new_run(options={"kafka.transaction.timeout.ms": "300"})
+
+    def slowly() -> Iterator[Any]:
+        first, second = _arrow(["a", "b"])
+        yield first
+        until(lambda: is_held_up(run), "an open transaction", timeout=10)
+        until(lambda: not is_held_up(run), "the broker's time-out", timeout=10)
+        yield second
+
+    with pytest.raises(BatchTooLong, match=r"took longer than the 0\.3 s"):
+        run.write(0, 0, slowly())
+    assert seen(run) == []
 
 
 def lose(run: Run, message: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -73,3 +74,47 @@ def test_a_second_write_to_the_topic_is_refused_rather_than_taken_for_a_replay(
     assert values(log, topic) == list(range(100)), "what was refused must not hold up readers"
     run_batches(start(spark, named, checkpoint), 0)
     assert values(log, topic)[:200] == sorted([*range(100), *range(100)])
+
+
+def in_another_thread(rows: DataFrame, work: Callable[[], None]) -> None:
+    def settle() -> None:
+        # A thread of Java's that has no session does not find what a session has registered.
+        java = rows.sparkSession._jvm.org.apache.spark.sql.classic.SparkSession
+        java.setActiveSession(rows.sparkSession._jsparkSession)
+
+    with ThreadPoolExecutor(1, initializer=settle) as threads:
+        threads.submit(work).result()
+
+
+def test_a_write_from_another_thread_is_refused_unless_query_and_batch_are_named(
+    log: Cluster, spark: SparkSession, checkpoint: str, new_name: Callable[[], str]
+) -> None:
+    topic = log.create_topic(new_name(), 2)
+
+    def unnamed(rows: DataFrame, batch_id: int) -> None:
+        in_another_thread(rows, lambda: save(rows, log, topic))
+
+    with pytest.raises(StreamingQueryException, match=r"txnAppId.*txnVersion"):
+        run_batches(start(spark, unnamed, checkpoint), 0)
+    assert values(log, topic) == []
+
+
+def test_a_named_write_from_another_thread_is_exactly_once(
+    log: Cluster, spark: SparkSession, checkpoint: str, new_name: Callable[[], str]
+) -> None:
+    topic = log.create_topic(new_name(), 2)
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        names = {"txnAppId": f"copy to {topic}", "txnVersion": str(batch_id)}
+        in_another_thread(rows, lambda: save(rows, log, topic, **names))
+
+    def write_and_fail(rows: DataFrame, batch_id: int) -> None:
+        write(rows, batch_id)
+        if batch_id == 1:
+            raise RuntimeError("after the write")
+
+    with pytest.raises(StreamingQueryException, match="after the write"):
+        run_batches(start(spark, write_and_fail, checkpoint), 2)
+    run_batches(start(spark, write, checkpoint), 2)
+    found = values(log, topic)
+    assert len(found) >= 300 and found == list(range(len(found)))

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from headwater.spark.errors import BadOption, DataLoss
@@ -159,6 +160,64 @@ def test_a_topic_that_was_deleted_and_made_again_is_noticed(cluster: Cluster, to
         between(reader, start, end)
     lenient = stream(cluster.bootstrap, subscribe=topic, failOnDataLoss="false")
     assert step(lenient, end)[1] == numbers(20, 100)
+
+
+@pytest.mark.parametrize("committed", ["read_committed", "read_uncommitted"])
+def test_a_log_that_ends_before_the_position_is_an_error_or_begun_anew(
+    cluster: Cluster, topic: str, committed: str
+) -> None:
+    """As after a data folder that was lost, or cut: without ids nothing else tells."""
+    cluster.create_topic(topic, 2)
+    produce(cluster.bootstrap, topic, [{"value": b"%06d" % n, "partition": 0} for n in range(5)])
+    how = {"subscribe": topic, "isolation_level": committed}
+    position = {topic: {"0": 12, "1": 0}}
+    strict = stream(cluster.bootstrap, **how)
+    for limit in (ReadAllAvailable(), ReadMaxRows(3)):
+        with pytest.raises(
+            DataLoss, match=rf"{topic}-0 ends at offset 5.* come to offset 12.*false"
+        ):
+            strict.latestOffset(position, limit)
+    strict.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLoss, match="ends at offset 5"):
+        strict.latestOffset(position, ReadAllAvailable())
+    lenient = stream(cluster.bootstrap, failOnDataLoss="false", **how)
+    reached, found = step(lenient, position)
+    assert found == numbers(5)
+    produce(
+        cluster.bootstrap, topic, [{"value": b"%06d" % n, "partition": 0} for n in range(5, 20)]
+    )
+    assert step(lenient, reached)[1] == numbers(15, 5), "also what is below the lost position"
+    assert step(stream(cluster.bootstrap, **how), reached)[1] == numbers(15, 5)
+
+
+def test_a_range_that_is_gone_when_its_task_reads_it_is_an_error_or_left_out(
+    log: Cluster, topic: str
+) -> None:
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, numbers(5))
+    start, end = {topic: {"0": 3}}, {topic: {"0": 12}}
+    how = {"subscribe": topic, "kafka_default_api_timeout_ms": "600"}
+    with pytest.raises(DataLoss, match="ends at offset 5"):
+        between(stream(log.bootstrap, **how), start, end)
+    lenient = stream(log.bootstrap, failOnDataLoss="false", **how)
+    assert between(lenient, start, end) == numbers(2, 3)
+    with pytest.raises(DataLoss, match="ends at offset"):
+        between(stream(log.bootstrap, **how), {topic: {"0": 9}}, end)
+    assert between(lenient, {topic: {"0": 9}}, end) == []
+
+
+def test_an_open_transaction_is_no_loss(log: Cluster, topic: str) -> None:
+    """A reader of committed data that began behind it waits, as it should."""
+    log.create_topic(topic)
+    producer = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": topic})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(10)
+    reader = stream(log.bootstrap, subscribe=topic, isolation_level="read_committed")
+    position = {topic: {"0": 1}}
+    assert reader.latestOffset(position, ReadAllAvailable()) == position
+    producer.abort_transaction(10)
 
 
 def test_a_topic_that_was_deleted_is_an_error_or_left_out(log: Cluster, topic: str) -> None:

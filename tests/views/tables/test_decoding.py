@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from headwater.views.tables.bad_values import BadValue, ValueRefused
 from headwater.views.tables.decoding import Decoder, Table
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT"
@@ -77,7 +78,38 @@ def test_every_form_of_a_change_is_understood(spark: SparkSession):
     ]
 
 
-@pytest.mark.parametrize("value", ["no json", {"before": None, "after": {"id": "x"}, "op": "c"}])
-def test_a_value_that_does_not_fit_stops_the_query(spark: SparkSession, value: object):
-    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
-        changes(spark, ("people", "1", value))
+BAD: list[tuple[object, str]] = [
+    ("no json", "it is no JSON"),
+    ("", "it is no JSON"),
+    ("null", "it is no row"),
+    ("5", "field value is 5"),
+    ({"before": None, "after": {"id": "x"}, "op": "c"}, "field id is 'x', which is no int64"),
+    ({"before": {"id": "y"}, "after": None, "op": "d"}, "field id is 'y', which is no int64"),
+    ({"schema": {}, "payload": {"id": [1]}}, r"field id is \[1\]"),
+    ({"id": 1, "tags": "x"}, "field tags is 'x'"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), BAD)
+def test_a_value_that_does_not_fit_is_refused_with_its_place_and_reason(
+    spark: SparkSession, value: object, reason: str
+):
+    with pytest.raises(ValueRefused, match=f"offset 1 of people-0 cannot be read.*{reason}"):
+        changes(spark, ("people", "1", ANN), ("people", "1", value))
+
+
+def test_what_is_good_goes_on_without_what_is_bad(spark: SparkSession):
+    rows = [
+        ("people", as_bytes("1"), as_bytes(value), 0, offset)
+        for offset, value in enumerate([ANN, *(each for each, _ in BAD), BEA])
+    ]
+    rows.append(("odd", None, as_bytes({"a": "x", "b": "y"}), 0, 77))
+    bad: list[BadValue] = []
+    people, odd = Decoder(tables(), bad.extend)(spark.createDataFrame(rows, RECORD))
+    assert sorted(people["c0"].to_pylist()) == [1, 2] and odd.num_rows == 0
+    assert sorted(each.offset for each in bad if each.topic == "people") == [
+        *range(1, len(BAD) + 1)
+    ]
+    assert [(each.offset, each.value) for each in bad if each.topic == "odd"] == [
+        (77, b'{"a": "x", "b": "y"}')
+    ]

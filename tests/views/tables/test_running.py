@@ -103,6 +103,41 @@ def test_views_over_tables_follow_them_into_a_database_and_a_topic(
     assert "what it keeps as state has changed" in desk.said[-1]
 
 
+def test_a_value_that_cannot_be_read_is_a_dead_letter_and_its_row_stays(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    orders, shop = new_name(), tmp_path / "shop.db"
+    desk.log.ensure_topic(orders, {}, partitions=1)
+
+    def large() -> Any:
+        return hw.table(orders, **ORDERS).where("total >= 1").select("id", "total")
+
+    view = declared(large, new_name(), key="id", to=f"sqlite:{shop}")
+    desk.send(orders, [put({"id": n}, id=n, customer="c", total=n) for n in (1, 2)])
+    desk.send(orders, [('{"id": 1}', "no json"), ('{"id": 2}', '{"id": 2, "total": "much"}')])
+    desk.send(orders, [put({"id": 3}, id=3, customer="c", total=3)])
+    finish(desk, view)
+    rows = f'SELECT id, total FROM "{view.name}" ORDER BY id'
+    assert select(shop, rows) == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    found = desk.records(view.dead_letters)
+    assert [(each.key(), each.value()) for each in found] == [
+        (b'{"id": 1}', b"no json"),
+        (b'{"id": 2}', b'{"id": 2, "total": "much"}'),
+    ]
+    said = [dict(each.headers()) for each in found]
+    assert [each["__dlq.errors.offset"] for each in said] == [b"2", b"3"]
+    assert b"no JSON" in said[0]["__dlq.errors.message"]
+    assert said[1]["__dlq.errors.message"] == b"field total is 'much', which is no double"
+
+    # The same batch once more, for a second view's state: no letter is added for a record that has one.
+    DECLARED.clear()
+    strict = declared(large, new_name(), key="id", to=f"sqlite:{shop}", on_refused="fail")
+    desk.begin(strict, once=True)
+    desk.step_until(
+        lambda: any("cannot be read as a row" in each for each in desk.said), "a reason"
+    )
+
+
 def latest(desk: Desk, topic: str) -> dict[str, tuple[float, int] | None]:
     """The last that a topic says of each key."""
     found: dict[str, tuple[float, int] | None] = {}

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.decoding import Table
+from headwater.views.tables.errors import NotByRow
 from headwater.views.tables.frames import computing
 from headwater.views.tables.planning import empty_frames, marked, plan
 from headwater.views.tables.upkeep import Plan, Upkeep
 from headwater.views.target import Misfit
 from tests.conftest import SOAK
+from tests.views.tables import static_queries
 from tests.views.tables.histories import HISTORIES, Held, Tables, as_changes, keyed, seeded
 from tests.views.tables.queries import QUERIES, ROWS, Query
+from tests.views.tables.static_queries import static
 from tests.views.tables.trying import DERIVED, BySql, crashed, follow
 
 
@@ -56,6 +60,106 @@ def test_a_view_is_its_query_after_every_batch(
         follow(history, plans[name], QUERIES[name], tmp_path_factory.mktemp("state"))
 
     after_every_batch()
+
+
+@pytest.mark.parametrize("name", static_queries.QUERIES)
+def test_a_view_over_a_table_and_other_rows_is_its_query_after_every_batch(
+    spark: SparkSession, name: str, tmp_path_factory: pytest.TempPathFactory
+):
+    query = static_queries.QUERIES[name]
+    found = planned(spark, f"static {name}", query)
+    assert found.program is not None and found.program.key == (query.followed or query.key)
+
+    @settings(max_examples=300 if SOAK else 5)
+    @given(HISTORIES)
+    def after_every_batch(history: list[Any]) -> None:
+        follow(history, found, query, tmp_path_factory.mktemp("state"))
+
+    after_every_batch()
+
+
+def test_the_same_with_other_rows_by_spark(spark: SparkSession, tmp_path: Path):
+    for name, query in static_queries.QUERIES.items():
+        each, tables, view = planned(spark, name, query), Tables(), Held(query.key)
+        upkeep = Upkeep(each, tmp_path / name)
+        for number, batch in enumerate(seeded(3, batches=4 if SOAK else 2)):
+            tables.take(batch)
+            changes = as_changes(batch, each.columns, {})
+            compute = computing(spark, each, on_frames(query), tmp_path)
+            upkeep.apply(number, lambda changes=changes: changes, compute, view.taking(number))
+            expected = BySql(query, each)(tables.arrow(each.tables, each.columns))
+            assert view.rows == keyed(expected, query.key), name
+        upkeep.close()
+
+
+REFUSED: dict[str, tuple[str, Any]] = {
+    "static left": ("i", lambda a, b: static(a).join(a, a.b == F.col("i"), "left")),
+    "static left, by the table": ("id", lambda a, b: static(a).join(a, a.b == F.col("i"), "left")),
+    "right static": ("i", lambda a, b: a.join(static(a), a.b == F.col("i"), "right")),
+    "full static": (
+        "id",
+        lambda a, b: a.select("id", "t").join(static(a).withColumnRenamed("i", "id"), "id", "full"),
+    ),
+    "static semi": ("i", lambda a, b: static(a).join(a, a.b == F.col("i"), "left_semi")),
+    "static anti": ("i", lambda a, b: static(a).join(a, a.b == F.col("i"), "left_anti")),
+    "key of static": ("i", lambda a, b: a.join(static(a), a.b == F.col("i"))),
+    "static alone": ("i", lambda a, b: static(a)),
+    "union and join": (
+        "id",
+        lambda a, b: a.select("id", "b").union(static(a).select("i", "m")).join(
+            b.withColumnRenamed("id", "k"), F.col("b") == F.col("k"), "left"
+        ),
+    ),
+    "cross": ("id", lambda a, b: a.crossJoin(b.select("s"))),
+    "count of all": ("n", lambda a, b: a.agg(F.count("*").alias("n"))),
+    "static with a limit": (
+        "id", lambda a, b: a.select("id").union(static(a).select("i").limit(2))
+    ),
+    "window over all": (
+        "id", lambda a, b: a.withColumn("r", F.row_number().over(Window.orderBy("id")))
+    ),
+    "window by another column": (
+        "id", lambda a, b: a.withColumn("r", F.row_number().over(Window.partitionBy("b").orderBy("id")))
+    ),
+    "sample": ("id", lambda a, b: a.sample(0.5, 1)),
+    "limit": ("id", lambda a, b: a.orderBy("n").limit(3)),
+    "offset": ("id", lambda a, b: a.orderBy("n").offset(3)),
+    "dropDuplicates of some": ("b", lambda a, b: a.dropDuplicates(["b"])),
+    "rollup": ("b", lambda a, b: a.rollup("b").count()),
+    "first": ("b", lambda a, b: a.groupBy("b").agg(F.first("n").alias("n"))),
+    "scalar subquery": (
+        "id", lambda a, b: a.withColumn("m", b.select(F.max("id")).scalar())
+    ),
+    "exists": ("id", lambda a, b: a.where(b.where(F.col("id") > 1).exists())),
+    "static by chance": ("id", lambda a, b: a.crossJoin(static(a).select(F.rand().alias("r")))),
+    **{
+        text: ("id", lambda a, b, text=text: a.withColumn("x", F.expr(text)))
+        for text in (
+            "rand()",
+            "randn()",
+            "uuid()",
+            "shuffle(array(1, 2, 3))",
+            "randstr(4)",
+            "uniform(1, 10)",
+            "monotonically_increasing_id()",
+            "spark_partition_id()",
+            "current_timestamp()",
+            "now()",
+            "localtimestamp()",
+            "current_date()",
+            "unix_timestamp()",
+            "input_file_name()",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_right_row_by_row_is_refused(spark: SparkSession, name: str):
+    key, function = REFUSED[name]
+    query = Query((key,), lambda a, b, c: function(a, b), "")
+    with pytest.raises(NotByRow):
+        planned(spark, name, query)
 
 
 def test_a_batch_that_the_target_has_is_not_computed_again(plans: dict[str, Plan], tmp_path: Path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.catalogue import Topic
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import TopicError, check_name
@@ -70,6 +71,7 @@ async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> 
             check_name(name)
             if not (create and broker.settings.get("auto.create.topics.enable")):
                 raise TopicError(ErrorCode.unknown_topic_or_partition, "there is no such topic")
+            broker.disk_space.check_topic()
             topic = await _create(broker, name)
     except TopicError as error:
         return {"error_code": error.code, "name": name}
@@ -77,9 +79,10 @@ async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> 
 
 
 async def _create(broker: Broker, name: str) -> Topic:
-    configs = broker.offsets_topic.configs() if name == "__consumer_offsets" else {}
+    row, settings = internal_topics.find(name), broker.settings
+    partitions = settings.get("num.partitions") if row is None else row.count(settings)
     try:
-        return await broker.topics.create(name, broker.settings.get("num.partitions"), configs)
+        return await broker.topics.create(name, partitions, {})
     except TopicError as error:
         if error.code == ErrorCode.topic_already_exists:
             return broker.catalogue.topics[name]  # another client was quicker

@@ -52,6 +52,7 @@ async def _create(
         topic = broker.topics.check_new(asked.name, partitions, configs)
     else:
         broker.topics.check_new(asked.name, partitions, configs)
+        broker.disk_space.check_topic()
         mutations.take(partitions)
         topic = await broker.topics.create(asked.name, partitions, configs)
     return {

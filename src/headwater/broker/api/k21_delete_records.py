@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Response
-from headwater.log.partition import OffsetOutOfRange
+from headwater.log.partition import OffsetOutOfRange, StorageFailed
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -35,8 +36,16 @@ async def delete_records(broker: Broker, request: Any, context: Context) -> Resp
         for part in asked.partitions:
             partition = broker.partition(asked.name, part.partition_index)
             if partition is not None:
-                await broker.housekeeping.retain_partition(partition, broker.clock.now_ms())
+                await _drop_segments(broker, partition)
     return {"topics": topics}
+
+
+async def _drop_segments(broker: Broker, partition: Partition) -> None:
+    """The records are gone already; what cannot be removed now goes with the next retention."""
+    try:
+        await broker.housekeeping.retain_partition(partition, broker.clock.now_ms())
+    except (OSError, StorageFailed) as error:
+        partition.report_damage(error)
 
 
 def _not_stored(topic: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from headwater.broker.groups.committed import Commit, Committer
 from headwater.broker.offsets_topic import NAME as OFFSETS
 from headwater.broker.registry import Api, Context
 from headwater.broker.transactions.admission import for_older_clients
-from headwater.broker.transactions.coordinator import Written
 from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.state_manager import Written
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:

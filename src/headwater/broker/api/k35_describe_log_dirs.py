@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from headwater.broker.registry import Api, Context, Response
@@ -23,14 +22,13 @@ def describe_log_dirs(broker: Broker, request: Any, context: Context) -> Respons
             topics.setdefault(topic, []).append(
                 {"partition_index": number, "partition_size": partition.log.size(), "offset_lag": 0}
             )
-    space = os.statvfs(broker.data)
     return {
         "results": [
             {
                 "log_dir": str(broker.data),
                 "topics": [{"name": name, "partitions": rows} for name, rows in topics.items()],
-                "total_bytes": space.f_frsize * space.f_blocks,
-                "usable_bytes": space.f_frsize * space.f_bavail,
+                "total_bytes": broker.disk_space.total_bytes,
+                "usable_bytes": broker.disk_space.free_bytes,
             }
         ]
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import PARTITIONS_MAX, TopicError
@@ -26,6 +27,7 @@ async def create_partitions(broker: Broker, request: Any, context: Context) -> R
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             _check(broker, asked)
             if not request.validate_only:
+                broker.disk_space.check_topic()
                 mutations.take(asked.count - broker.catalogue.topics[asked.name].partitions)
                 await broker.topics.grow(asked.name, asked.count)
         except TopicError as error:
@@ -39,6 +41,12 @@ def _check(broker: Broker, asked: Any) -> None:
     if topic is None:
         raise TopicError(
             ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
+        )
+    row = internal_topics.find(asked.name)
+    if row is not None and row.hashed:
+        raise TopicError(
+            ErrorCode.invalid_topic_exception,
+            f"{asked.name} does not grow: the partition of its records depends on their number.",
         )
     if asked.count == topic.partitions:
         raise TopicError(

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Coroutine, Sequence
+from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 
@@ -29,6 +29,7 @@ from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
 from headwater.broker.groups.consumer.service import ConsumerGroups
 from headwater.broker.groups.core import Core, Settings, ticket
+from headwater.broker.groups.deadlines import Failed, logged
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.image import Image
@@ -47,8 +48,9 @@ class GroupCoordinator:
         clock: Clock,
         store: Store,
         image: Image | None = None,
+        failed: Failed = logged,
     ) -> None:
-        self._core = Core(settings, clock, store, image)
+        self._core = Core(settings, clock, store, image, failed)
         self._consumer = ConsumerGroups(self._core)
         self.offsets = Committed(self._core)
         self.pending = Pending(self._core, self.offsets, cast(PendingStore, store))
@@ -85,9 +87,9 @@ class GroupCoordinator:
         self.stopping()
         await self._core.journal.drained()
 
-    def topic_deleted(self, topic: str) -> asyncio.Future[None]:
-        """The offsets of this topic go; the future is done when that is durable."""
-        return asyncio.ensure_future(self.removal.topic_deleted(topic))
+    def topic_deleted(self, topic: str) -> Coroutine[Any, Any, None]:
+        """The offsets of this topic go; to be awaited until that is durable."""
+        return self.removal.topic_deleted(topic)
 
     # ---- members ---------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.clock import Clock
 from headwater.broker.groups import rebalance, records
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.deadlines import Deadlines
+from headwater.broker.groups.deadlines import Deadlines, Failed, logged
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
 from headwater.broker.groups.group import Group, Moves
 from headwater.broker.groups.image import Image, NoTopics
@@ -35,17 +35,23 @@ class Settings(Protocol):
 
 class Core:
     def __init__(
-        self, settings: Settings, clock: Clock, store: Store, image: Image | None = None
+        self,
+        settings: Settings,
+        clock: Clock,
+        store: Store,
+        image: Image | None = None,
+        failed: Failed = logged,
     ) -> None:
         self.settings = settings
+        self.failed = failed
         self.image = image or NoTopics()
         self.clock = clock
         self.groups: dict[str, Group] = {}
         self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}
         """For each type of group, what moves it."""
         self.offsets = OffsetView()
-        self.journal = Journal(store)
-        self.deadlines = Deadlines(clock, self._due)
+        self.journal = Journal(store, failed)
+        self.deadlines = Deadlines(clock, self._due, failed)
         self.refusal = ErrorCode.coordinator_load_in_progress
         """What every request hears before the log is replayed and after the coordinator stopped."""
         self.on_expiry_due: Callable[[], None] = _nothing

@@ -16,12 +16,20 @@ from headwater.broker.clock import Clock
 
 log = logging.getLogger(__name__)
 
+Failed = Callable[[str, Exception, str], None]
+"""Told of a failure in the background: of which task, which error, with what it was busy."""
 SWEEP_ABOVE = 64
 
 
+def logged(task: str, error: Exception, what: str) -> None:
+    """For those who have no supervisor."""
+    log.error("%s: %s could not be handled", task, what, exc_info=error)
+
+
 class Deadlines:
-    def __init__(self, clock: Clock, due: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, due: Callable[[str], None], failed: Failed) -> None:
         self._clock = clock
+        self._failed = failed
         self._due = due
         self._heap: list[tuple[int, str]] = []
         self._at: dict[str, int] = {}
@@ -68,8 +76,8 @@ class Deadlines:
     def _call(self, key: str) -> None:
         try:
             self._due(key)
-        except Exception:  # one group's trouble must not stop the clock of all others
-            log.exception("the deadline of %r could not be handled", key)
+        except Exception as error:  # one group's trouble must not stop the clock of all others
+            self._failed("deadlines", error, key)
 
     def _arm(self) -> None:
         if not self._running or not self._heap:

@@ -16,6 +16,8 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.groups.deadlines import Failed
+
 log = logging.getLogger(__name__)
 
 Records = list[tuple[bytes, bytes | None]]
@@ -43,8 +45,9 @@ class _Entry:
 class Journal:
     """One owner of the order of records."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, failed: Failed) -> None:
         self._store = store
+        self._failed = failed
         self._under_way: deque[_Entry] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -66,7 +69,10 @@ class Journal:
         while queue and queue[0].error is not None:
             head = queue.popleft()
             assert head.error is not None
-            head.then(head.error)
+            try:
+                head.then(head.error)
+            except Exception as error:  # those behind it must hear of theirs
+                self._failed("group journal", error, "")
         if not queue:
             self._idle.set()
 

@@ -22,6 +22,7 @@ from headwater.broker.groups.group import Group
 from headwater.broker.groups.offsets import Key
 from headwater.broker.groups.records import OffsetKey, OffsetValue
 from headwater.broker.partition import Partition
+from headwater.broker.promise import promise
 from headwater.log.partition import StorageFailed
 
 log = logging.getLogger(__name__)
@@ -88,8 +89,8 @@ class Pending:
             written[0].when_durable(
                 written[1], lambda error: self._settled(producer[0], group.id, values, error)
             )
-            for partition, next_offset in (written, added) if added else (written,):
-                await partition.durable(next_offset)
+            for each in [promise(*place) for place in (written, added) if place is not None]:
+                await each
         except StorageFailed as error:
             log.error("offsets of a transaction could not be written: %s", error)
             return ErrorCode.not_coordinator

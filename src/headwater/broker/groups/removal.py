@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -58,7 +59,7 @@ class Removal:
 
         core.journal.append(group.id, tombstones, removed)
 
-    def topic_deleted(self, topic: str) -> Awaitable[None]:
+    def topic_deleted(self, topic: str) -> Coroutine[Any, Any, None]:
         """Forget all offsets of a topic that is gone: a new topic of that name starts afresh."""
         groups = self._core.offsets.groups_with(topic)
         return self._topic_deleted(topic, [self._erase_topic(g, topic) for g in groups])
@@ -86,7 +87,10 @@ class Removal:
         self.schedule_expiry()
         if self._core.refusal is ErrorCode.none:
             for group in list(self._core.groups.values()):
-                self._expire_group(group)
+                try:
+                    self._expire_group(group)
+                except Exception as error:  # the other groups have their turn all the same
+                    self._core.failed("offset expiry", error, group.id)
 
     def _expire_group(self, group: Group) -> None:
         core = self._core

@@ -13,7 +13,7 @@ from pathlib import Path
 from headwater.broker.broker import Broker
 from headwater.broker.security.credentials import Credentials
 from headwater.broker.security.doors import Doors
-from headwater.log.store import META
+from headwater.log.meta import META
 
 
 @asynccontextmanager

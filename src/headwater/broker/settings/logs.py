@@ -86,6 +86,18 @@ SEGMENTS = (
     ),
 )
 
+SPACE = (
+    _dynamic(
+        "log.min.free.bytes",
+        Kind.LONG,
+        256 * 1024**2,
+        "Free bytes on the disk of the data directory (at most a twentieth of it) below which new "
+        "records and topics are refused with KAFKA_STORAGE_ERROR, while reads, commits, the ends of "
+        "transactions, retention and deletions go on; 0 turns it off. Not one of Kafka's.",
+        at_least(0),
+    ),
+)
+
 RETENTION = (
     _dynamic(
         "log.cleanup.policy",
@@ -260,4 +272,4 @@ FLUSHING = (
     ),
 )
 
-LOGS = (*SEGMENTS, *RETENTION, *COMPACTION, *MESSAGES, *FLUSHING)
+LOGS = (*SEGMENTS, *SPACE, *RETENTION, *COMPACTION, *MESSAGES, *FLUSHING)

@@ -61,8 +61,10 @@ NETWORK = (
     Definition(
         "queued.max.request.bytes",
         Kind.LONG,
-        64 * 1024**2,
-        "Bytes of requests held in memory before reading from sockets pauses; -1 for no bound.",
+        128 * 1024**2,
+        "Memory for all that clients can make the broker hold: requests that are coming in or being"
+        " worked on, decompressed records, answers not yet taken. Where it is used up, reading from"
+        " sockets pauses. -1 for no bound.",
         at_least(-1),
     ),
     Definition(
@@ -197,6 +199,19 @@ STORAGE = (
 )
 
 
+WATCHING = (
+    Definition(
+        "event.loop.turn.warn.ms",
+        Kind.INT,
+        100,
+        "A turn of the event loop that takes longer is logged with its stack and counted in "
+        "__headwater_health; 0: none is.",
+        at_least(0),
+        CLUSTER_WIDE,
+    ),
+)
+
+
 def _ignored(name: str, kind: Kind, default: object, doc: str, update: str) -> Definition:
     check = at_least(1) if kind is Kind.INT else None
     return Definition(name, kind, default, doc, check, update, effect=False)
@@ -239,4 +254,4 @@ ACCEPTED = (
     _ignored("num.replica.fetchers", Kind.INT, 1, "There is nobody to follow.", CLUSTER_WIDE),
 )
 
-NODE = (*IDENTITY, *NETWORK, *TOPICS, *STORAGE, *ACCEPTED)
+NODE = (*IDENTITY, *NETWORK, *TOPICS, *STORAGE, *WATCHING, *ACCEPTED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.settings import loggers
 from headwater.broker.settings.alter import (
     Operation,
@@ -136,6 +137,11 @@ async def _alter_topic(broker: Broker, name: str, plan: Plan, validate_only: boo
     if topic is None:
         sentence = f"The topic '{name}' does not exist."
         raise Refusal(ErrorCode.unknown_topic_or_partition, sentence)
+    broken = internal_topics.broken(name, configs)
+    if broken:
+        wanted = ", ".join(f"{key}={value}" for key, value in sorted(broken.items()))
+        sentence = f"{name} is kept by the broker, which relies on {wanted}"
+        raise Refusal(ErrorCode.invalid_config, sentence)
     if not validate_only:
         await broker.catalogue.set_topic_configs(name, configs)
 

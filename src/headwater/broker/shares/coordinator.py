@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.deadlines import Deadlines
+from headwater.broker.promise import promise
 from headwater.broker.shares.deadletters import DeadLetters
 from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.membership import JOIN, GroupError, Member, ShareGroup
@@ -43,16 +44,14 @@ class ShareCoordinator:
         self.groups: dict[str, ShareGroup] = {}
         self.keepers: dict[Key, Keeper] = {}
         self.sessions = Sessions()
-        self.states = StateTopic(
-            broker.topics, broker.catalogue, broker.settings, broker.clock.now_ms
-        )
+        self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
         """Fetches that wait; called when the broker stops."""
         self.updates_per_snapshot: int = broker.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due)
+        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor.failed)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unfinished: dict[Key, Keeper] = {}
@@ -115,7 +114,7 @@ class ShareCoordinator:
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work that goes on even if the client that began it goes away."""
-        task = asyncio.ensure_future(work)
+        task = self.broker.supervisor.spawn("share groups", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -255,9 +254,9 @@ class ShareCoordinator:
 
     async def forget(self, keys: Sequence[Key]) -> None:
         """Remove the state of these share-partitions, durably."""
-        written = [self.states.append(key, SNAPSHOT, None) for key in keys]
-        for partition, end in written:
-            await partition.durable(end)
+        written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in keys]
+        for each in written:
+            await each
         for key in keys:
             self.states.known.pop(key, None)
             self.keepers.pop(key, None)
@@ -266,6 +265,8 @@ class ShareCoordinator:
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
+        if self.states.known and not self.states.is_there:
+            await self._write_all_again()
         by_id = self.broker.catalogue.by_id
         await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
@@ -274,3 +275,12 @@ class ShareCoordinator:
                 await partition.durable(end)
         if self.states.prune():
             await self.in_thread(self.broker.store.checkpoint_starts)
+
+    async def _write_all_again(self) -> None:
+        """Somebody has deleted the state topic: what is in memory is all there is."""
+        logger.error("the topic of share groups' state is gone; it is written anew from memory")
+        await self.states.ensure()
+        known = self.states.known
+        kept = [keeper for key, keeper in self.keepers.items() if key in known]
+        for each in [promise(*keeper.snapshot()) for keeper in kept]:
+            await each

@@ -24,10 +24,12 @@ from headwater.broker.partition import Partition
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Change, Reason
 from headwater.broker.topics import TopicError
-from headwater.log.partition import OffsetOutOfRange, PartitionLog, StorageFailed
+from headwater.log import replay
+from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.replay import Damage
 from headwater.record import batch as batches
 from headwater.record import records
-from headwater.record.errors import CorruptBatch
+from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
 if TYPE_CHECKING:
@@ -124,11 +126,14 @@ class DeadLetters:
 
     def newest(self) -> Iterator[Letter]:
         """The newest dead letters; read once, at start."""
-        broker = self._shares.broker
+        topics = self._shares.broker.topics
         prefix = self._shares.settings.get(PREFIX)
-        for (topic, _), partition in broker.topics.partitions.items():
-            if topic.startswith(prefix):
-                yield from _newest(partition.log)
+        for (topic, _), partition in topics.partitions.items():
+            if not topic.startswith(prefix):
+                continue
+            begin = _recent(partition.log)
+            for batch in topics.replay_from(partition, begin) if begin is not None else ():
+                yield from _read_letters(batch.records)
 
 
 def _letters(key: Key, topic: str, log: PartitionLog, dead: Sequence[Change]) -> list[Record]:
@@ -158,24 +163,16 @@ def _headers(key: Key, topic: str, offset: int, change: Change) -> records.Heade
 
 
 def read(log: PartitionLog, first: int, last: int) -> Iterator[Record]:
-    """The records from `first` to `last` that are there."""
-    offset = max(first, log.start_offset)
-    while offset <= last:
-        try:
-            data = bytes(log.read(offset, BATCH_BYTES) or b"")
-        except OffsetOutOfRange:
+    """The records from `first` to `last` that are there. Raises StorageFailed."""
+
+    def stop(found: Damage) -> None:
+        if found.first_offset <= last:
+            raise StorageFailed(f"a record cannot be read: {found}")
+
+    for batch in replay.read(log, first, stop):
+        if batch.header.base_offset > last:
             return
-        except CorruptBatch as error:
-            raise StorageFailed(f"a record cannot be read: {error}") from error
-        before = offset
-        for position, header in batches.scan(data):
-            if not header.is_control:
-                for record in records.decode(data, position):
-                    if first <= record.offset <= last:
-                        yield record
-            offset = header.next_offset
-        if offset == before:
-            return
+        yield from (record for record in batch.records if record.offset <= last)
 
 
 def _chunks(letters: Iterable[Record]) -> Iterator[list[Record]]:
@@ -191,14 +188,18 @@ def _chunks(letters: Iterable[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def _newest(log: PartitionLog) -> Iterator[Letter]:
-    latest = log.find_max_timestamp()
-    if latest is None:
-        return
-    begin = log.find_time(latest.timestamp - LOOK_BACK_MS)
-    if begin is None:
-        return
-    for record in read(log, begin.offset, log.durable_offset - 1):
+def _recent(log: PartitionLog) -> int | None:
+    """Where the newest letters begin; None: there are none."""
+    try:
+        latest = log.find_max_timestamp()
+        begin = log.find_time(latest.timestamp - LOOK_BACK_MS) if latest else None
+    except RecordError:
+        return log.start_offset  # damaged: all that can be read is looked at
+    return None if begin is None else begin.offset
+
+
+def _read_letters(found: Iterable[Record]) -> Iterator[Letter]:
+    for record in found:
         said = {name.removeprefix(HEADER): value for name, value in record.headers}
         try:
             yield Letter(

@@ -207,7 +207,8 @@ class ShareFetch:
             data = await self._bytes(partition, offset, min(size, READ_BYTES_MAX), at_least_one)
         except OffsetOutOfRange:
             return None  # retention was quicker; the next look begins at the log's start
-        except StorageFailed:
+        except (StorageFailed, OSError) as error:
+            partition.report_damage(error)
             return ErrorCode.kafka_storage_error
         except CorruptBatch as error:
             partition.report_damage(error)

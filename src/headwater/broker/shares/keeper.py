@@ -83,10 +83,15 @@ class Keeper:
             async with self._opening:
                 if self.state is None:
                     await self._begin()
-        assert self.state is not None
-        source = self.source
-        if source is not None and self.state.move_start(source.log.start_offset):
+        state, source = self._known(), self.source
+        if source is not None and state.move_start(source.log.start_offset):
             self._wake()
+        return state
+
+    def _known(self) -> SharePartition:
+        """Raises StorageFailed while the group is told to begin elsewhere (`reset`)."""
+        if self.state is None:
+            raise StorageFailed(f"{self} is being told to begin elsewhere")
         return self.state
 
     async def _begin(self) -> None:
@@ -127,8 +132,7 @@ class Keeper:
         batch_size: int,
         exactly: bool,
     ) -> list[Acquired]:
-        assert self.state is not None
-        taken = self.state.acquire(
+        taken = self._known().acquire(
             member,
             batches,
             self.limits(),
@@ -201,8 +205,7 @@ class Keeper:
         except BaseException:
             self._undo(changes)
             raise
-        assert self.state is not None
-        self.state.commit(changes)
+        self._known().commit(changes)
         self._wake()
 
     def _undo(self, changes: Iterable[Change]) -> None:
@@ -211,13 +214,13 @@ class Keeper:
             self._arm()
 
     def _append(self, changes: Sequence[Change]) -> tuple[Partition, int]:
-        assert self.state is not None
+        state = self._known()
         kept, states = self._kept, self._shares.states
         kept.updates += 1
-        kept.start = self.state.start
+        kept.start = state.start
         if kept.updates >= self._shares.updates_per_snapshot:
             return self.snapshot(changes)
-        value = Value(kept.snapshot_epoch, self.state.start, changes, self.state.settled_count())
+        value = Value(kept.snapshot_epoch, state.start, changes, state.settled_count())
         return states.append(self.key, UPDATE, value)
 
     def snapshot(self, changes: Sequence[Change] = ()) -> tuple[Partition, int]:

@@ -24,6 +24,7 @@ def offset_at(reset: str, log: PartitionLog, now_ms: int) -> int:
 def duration_ms(text: str) -> int:
     """An ISO 8601 duration of days and less."""
     match = _DURATION.fullmatch(text)
-    assert match is not None, text
+    if match is None:
+        raise ValueError(f"{text!r} is no duration")
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

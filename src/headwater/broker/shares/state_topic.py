@@ -11,22 +11,23 @@ from __future__ import annotations
 import base64
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headwater.broker import internal_topics
 from headwater.broker.catalogue import Catalogue
-from headwater.broker.offsets_topic import java_hash
 from headwater.broker.partition import Partition
-from headwater.broker.settings import Settings
 from headwater.broker.shares import records
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, BadRecord, Key, Value
 from headwater.broker.shares.state import SharePartition
-from headwater.broker.topics import TopicError, Topics
-from headwater.log.partition import PartitionLog
+from headwater.broker.topics import Topics
 from headwater.record import batch as batches
 from headwater.record import records as log_records
 
-NAME = "__share_group_state"
+NAME = internal_topics.SHARE_GROUP_STATE
+
+NEVER_WRITTEN = 2**31
+"""As a number of updates since the last snapshot: there is none in this log."""
 
 logger = logging.getLogger("headwater.broker")
 
@@ -55,33 +56,35 @@ class StateTopic:
 
     topics: Topics
     catalogue: Catalogue
-    settings: Settings
     now_ms: Callable[[], int]
     known: dict[Key, Kept] = field(default_factory=dict)
+    _id: uuid.UUID | None = None
+    """Of the topic that `known` was read from, or written to."""
 
     # ---- writing -----------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Make the topic on first use."""
-        if NAME not in self.catalogue.topics:
-            count = self.settings.get("share.coordinator.state.topic.num.partitions")
-            size = self.settings.get("share.coordinator.state.topic.segment.bytes")
-            configs = {
-                "cleanup.policy": "delete",
-                "retention.ms": "-1",
-                "retention.bytes": "-1",
-                "segment.bytes": str(size),
-            }
-            try:
-                await self.topics.create(NAME, count, configs)
-            except TopicError:
-                assert NAME in self.catalogue.topics  # somebody else was quicker
-        if (NAME, 0) not in self.topics.partitions:
-            async with self.catalogue.changing:  # its record is there, its folders are being made
-                pass
+        """Make the topic on first use. Raises StorageFailed."""
+        await self.topics.ensure(NAME)
+        self._notice()
+
+    def _notice(self) -> None:
+        """If somebody has deleted the topic, what memory knows must be written to the new one."""
+        topic = self.catalogue.topics.get(NAME)
+        if topic is None or topic.id == self._id:
+            return
+        if self._id is not None:
+            for kept in self.known.values():
+                kept.snapshot_at, kept.updates = 0, NEVER_WRITTEN
+        self._id = topic.id
+
+    @property
+    def is_there(self) -> bool:
+        return NAME in self.catalogue.topics
 
     def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
         """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""
+        self._notice()
         partition = self.partition(key)
         now_ms = self.now_ms()
         body = None if value is None else records.write_value(kind, value)
@@ -99,16 +102,18 @@ class StateTopic:
         return partition, offset + 1
 
     def partition(self, key: Key) -> Partition:
-        count = self.catalogue.topics[NAME].partitions
-        return self.topics.partitions[NAME, java_hash(_coordinator_key(key)) % count]
+        """Where its records are. Raises StorageFailed if somebody has deleted the topic."""
+        return self.topics.internal(NAME, _coordinator_key(key))
 
     # ---- reading -----------------------------------------------------------------------------------
 
     def replay(self) -> None:
         """At start: everything that the log tells."""
-        topic = self.catalogue.topics.get(NAME)
-        for number in range(topic.partitions if topic else 0):
-            for offset, key, value in _read_all(self.topics.partitions[NAME, number].log):
+        self._notice()
+        for number, batch in self.topics.replay(NAME):
+            for offset, _, key, value, *_ in batch.records:
+                if key is None:
+                    continue
                 try:
                     self._apply(offset, key, value)
                 except BadRecord as error:
@@ -147,15 +152,20 @@ class StateTopic:
     # ---- keeping it short --------------------------------------------------------------------------
 
     def stale(self, records_max: int) -> list[Key]:
-        """Share-partitions whose last snapshot lies so far back that the log cannot be pruned."""
+        """Share-partitions whose last snapshot lies so far back that the log cannot be pruned, or is
+        not in this log at all. Raises StorageFailed."""
+        self._notice()
         found: list[Key] = []
         for key, kept in self.known.items():
-            if self.partition(key).log.next_offset - kept.snapshot_at > records_max:
+            behind = self.partition(key).log.next_offset - kept.snapshot_at
+            if behind > records_max or kept.updates >= NEVER_WRITTEN:
                 found.append(key)
         return found
 
     def prune(self) -> bool:
-        """Let each log start at the first record that is still needed; True if one moved."""
+        """Let each log start at the first record that is still needed; True if one moved. Raises
+        StorageFailed."""
+        self._notice()
         topic = self.catalogue.topics.get(NAME)
         needed: dict[int, int] = {}
         for key, kept in self.known.items():
@@ -163,27 +173,15 @@ class StateTopic:
             needed[number] = min(kept.snapshot_at, needed.get(number, kept.snapshot_at))
         moved = False
         for number in range(topic.partitions if topic else 0):
-            log = self.topics.partitions[NAME, number].log
+            partition = self.topics.partitions.get((NAME, number))
+            if partition is None:
+                continue  # being deleted
+            log = partition.log
             first = min(needed.get(number, log.durable_offset), log.durable_offset)
             if first > log.start_offset:
                 log.delete_before(first)
                 moved = True
         return moved
-
-
-def _read_all(log: PartitionLog) -> Iterator[tuple[int, bytes, bytes | None]]:
-    offset = log.start_offset
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 4 << 20) or b"")
-        before = offset
-        for position, header in batches.scan(data):
-            if not header.is_control:
-                for record in log_records.decode(data, position):
-                    if record.key is not None and record.offset >= offset:
-                        yield record.offset, record.key, record.value
-            offset = header.next_offset
-        if offset == before:
-            return
 
 
 def _coordinator_key(key: Key) -> str:

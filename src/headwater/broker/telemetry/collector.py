@@ -8,6 +8,7 @@ number, for at most `CLIENTS_MAX` of them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import uuid
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.registry import Context
 from headwater.broker.telemetry import subscriptions
 from headwater.broker.telemetry.measurements import BadMetrics, measurements
 from headwater.broker.telemetry.subscriptions import Wanted
-from headwater.broker.topics import TopicError
 from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
 from headwater.record import codecs, records
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.broker.telemetry")
 
-TOPIC = "__client_metrics"
-CONFIGS = {"retention.ms": str(7 * 24 * 3600 * 1000), "segment.bytes": str(16 * 1024**2)}
+TOPIC = internal_topics.CLIENT_METRICS
 CLIENTS_MAX = 10_000
 ACCEPTED = (codecs.ZSTD, codecs.LZ4, codecs.GZIP, codecs.SNAPPY)
 
@@ -107,8 +107,13 @@ class Telemetry:
     async def _store(self, request: Any, context: Context) -> ErrorCode:
         limit = self._broker.settings.get("telemetry.max.bytes")
         try:
-            data = codecs.decompress(request.compression_type, request.metrics, limit)
-            found = measurements(data)
+            found = await asyncio.wrap_future(
+                self._broker.validation.run(
+                    lambda: measurements(
+                        codecs.decompress(request.compression_type, request.metrics, limit)
+                    )
+                )
+            )
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
         logger.debug("%s pushed %d metrics", context.client_id, len(found))
@@ -124,24 +129,14 @@ class Telemetry:
         }
         try:
             await self._append(str(request.client_instance_id), json.dumps(value))
-        except (StorageFailed, TopicError, OSError) as error:
+        except (StorageFailed, OSError) as error:
             logger.warning("metrics of %s are lost: %s", context.client_id, error)
             return ErrorCode.kafka_storage_error
         return ErrorCode.none
 
     async def _append(self, key: str, value: str) -> None:
-        if TOPIC not in self._broker.catalogue.topics:
-            try:
-                await self._broker.topics.create(TOPIC, 1, CONFIGS)
-            except TopicError:
-                if TOPIC not in self._broker.catalogue.topics:  # nobody else was quicker
-                    raise
-        if (TOPIC, 0) not in self._broker.topics.partitions:
-            async with self._broker.catalogue.changing:  # its folder is being made
-                pass
-        partition = self._broker.topics.partitions.get((TOPIC, 0))
-        if partition is None:
-            raise StorageFailed(f"{TOPIC} is being deleted")
+        await self._broker.topics.ensure(TOPIC)
+        partition = self._broker.topics.partitions[TOPIC, 0]
         now_ms = self._broker.clock.now_ms()
         data = records.build([records.Record(0, now_ms, key.encode(), value.encode())])
         partition.append(data, batches.read_header(data), now_ms)

@@ -11,8 +11,9 @@ from collections.abc import Collection
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.transactions.coordinator import TransactionCoordinator, Written
+from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.moves import Producer
+from headwater.broker.transactions.state_manager import Written
 from headwater.broker.transactions.transaction import TopicPartition
 
 IMPLICIT_SINCE = 12

@@ -1,8 +1,7 @@
 """The transaction coordinator as the broker and its handlers see it.
 
-One event loop owns it. A request is decided by `moves`; the new value goes to memory and to
-`__transaction_state` in the same step, so both have the same order, and the answer waits until it is
-durable. If the disk refuses a write, memory goes back to what the log says.
+One event loop owns it. A request is decided by `moves`; `state_manager` writes the new value, unless the
+one that was looked at has changed meanwhile, and the answer waits until it is durable.
 
 The end of a transaction has three durable steps, and a crash between any two of them is mended at the
 next start, because what is written so far says what is missing:
@@ -28,13 +27,14 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.clock import Clock
-from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
-from headwater.broker.transactions import moves, records
+from headwater.broker.supervisor import Supervisor
+from headwater.broker.transactions import moves
 from headwater.broker.transactions.markers import Marker, Markers
 from headwater.broker.transactions.moves import Move, Producer
-from headwater.broker.transactions.state_topic import NAME, StateTopic
+from headwater.broker.transactions.state_manager import Overtaken, StateManager, Written
+from headwater.broker.transactions.state_topic import StateTopic
 from headwater.broker.transactions.transaction import (
     NO_EPOCH,
     NO_ID,
@@ -46,8 +46,6 @@ from headwater.log.partition import StorageFailed
 logger = logging.getLogger("headwater.broker")
 
 RETRY_SECONDS = 1.0
-Written = tuple[Partition, int]
-"""Durable once this partition is durable up to this offset."""
 
 
 class TransactionCoordinator:
@@ -59,39 +57,33 @@ class TransactionCoordinator:
         store: StateTopic,
         markers: Markers,
         partitions: Callable[[], Iterable[Partition]],
+        supervisor: Supervisor,
     ) -> None:
-        self.transactions: dict[str, Transaction] = {}
-        """By transactional id; only to be read by others."""
         self.markers = markers
         self._settings = settings
         self._clock = clock
         self._catalogue = catalogue
         self._store = store
         self._partitions = partitions
-        self._written: dict[str, Written] = {}
-        """Where the newest value of each id was appended, while that may not be durable."""
+        self._supervisor = supervisor
+        self._state = StateManager(store, prepared=self._begin_ending, lost=self._values_lost)
         self._ending: dict[str, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
+        self._is_adopting = False
+        self._has_strays = False
+        """The disk refused to let batches join their transactions again: to be tried once more."""
 
     # ---- life ----------------------------------------------------------------------------------
 
+    @property
+    def transactions(self) -> dict[str, Transaction]:
+        """By transactional id; only to be read by others."""
+        return self._state.values
+
     def load(self) -> None:
-        """Read everything that is durable; what was in memory does not count any more."""
-        found: dict[str, Transaction] = {}
-        for key, value in self._store.replay():
-            try:
-                name = records.read_key(key)
-                if name is None:
-                    continue
-                if value is None:
-                    found.pop(name, None)
-                else:
-                    found[name] = records.read_value(name, value)
-            except BadRecord as error:
-                logger.error("a record of %s cannot be read: %s", NAME, error)
-        self.transactions = found
-        self._written.clear()
+        """Read everything that is durable."""
+        self._state.load()
 
     def start(self) -> None:
         """Finish what was decided before the broker stopped, and watch the time from now on."""
@@ -99,8 +91,9 @@ class TransactionCoordinator:
         for name, known in self.transactions.items():
             if known.is_prepared:
                 self._begin_ending(name)
-        for duty in (self._abort_overdue(), self._forget_expired()):
-            self._spawn(duty)
+        run = self._supervisor.run
+        self._tasks.add(run("transaction time-outs", self._abort_overdue))
+        self._tasks.add(run("transactional id expiry", self._forget_expired))
 
     async def stop(self) -> None:
         self._stopping = True
@@ -111,8 +104,8 @@ class TransactionCoordinator:
             task.cancel()
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
 
-    def _spawn(self, duty: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.create_task(duty)
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = self._supervisor.spawn("transactions", work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -137,7 +130,7 @@ class TransactionCoordinator:
         move = moves.add(known, producer, [where], 2, self._clock.now_ms())
         if move.value is not None:
             logger.warning("%s-%d: a batch joins transaction %s again", *where, move.value.id)
-            self._write(move.value)
+            self._state.change(move.value.id, known, move.value)
         elif move.error is not ErrorCode.concurrent_transactions:
             logger.warning("%s-%d: a transaction that nobody knows is aborted", *where)
             marker = Marker(*producer, False, max(0, found.coordinator_epoch))
@@ -145,55 +138,30 @@ class TransactionCoordinator:
 
     # ---- writing -------------------------------------------------------------------------------
 
-    def _write(self, value: Transaction) -> Written:
-        """The new value, in memory and on its way to the disk. Raises StorageFailed."""
-        written = self._store.append(value.id, records.key(value.id), records.value(value))
-        self.transactions[value.id] = value
-        self._written[value.id] = written
-        partition, next_offset = written
-        partition.when_durable(next_offset, lambda error: self._settled(value.id, written, error))
-        if value.is_prepared:
-            self._begin_ending(value.id)  # here, because whoever asked for it may go away
-        return written
-
-    def _settled(self, name: str, written: Written, error: Exception | None) -> None:
-        """The disk has taken a value, or refused it: then all that was not durable is gone."""
-        if self._written.get(name) == written:
-            del self._written[name]
-            if error is not None:
-                self._failed(error)
-
-    async def _durable(self, name: str) -> ErrorCode:
-        """Wait until the newest value of this id is durable."""
-        written = self._written.get(name)
-        if written is None:
-            return ErrorCode.none
-        partition, next_offset = written
-        try:
-            await partition.durable(next_offset)
-        except StorageFailed:
-            return ErrorCode.coordinator_not_available
-        return ErrorCode.none
-
-    def _failed(self, error: Exception) -> None:
-        logger.error("the transaction coordinator could not write to its log: %s", error)
-        self.load()
+    def _values_lost(self) -> None:
+        """The disk has refused values, and memory went back: batches may have lost theirs."""
+        if self._is_adopting:
+            return  # it has refused what this very look has written
+        self._is_adopting, self._has_strays = True, False
         try:
             self._adopt_strays()
         except StorageFailed:
-            pass  # nothing can be ended before a restart, and that looks for strays, too
+            self._has_strays = True
+        finally:
+            self._is_adopting = False
 
-    async def _carry_out(self, name: str, move: Move) -> ErrorCode:
+    async def _carry_out(self, name: str, seen: Transaction | None, move: Move) -> ErrorCode:
         """Write what was decided and wait for it; an error that was decided stands."""
         if move.value is not None:
             try:
-                self._write(move.value)
-            except StorageFailed as error:
-                self._failed(error)
+                self._state.change(name, seen, move.value)
+            except StorageFailed:
                 return ErrorCode.coordinator_not_available
+            except Overtaken:
+                return ErrorCode.concurrent_transactions
         elif move.error is not ErrorCode.none:
             return move.error
-        failed = await self._durable(name)
+        failed = await self._state.durable(name)
         if failed is not ErrorCode.none:
             return failed
         if move.value is not None and move.value.is_prepared:
@@ -218,14 +186,13 @@ class TransactionCoordinator:
             new_id = NO_ID
             if moves.needs_new_id(self.transactions.get(name), expected):
                 new_id = await self._catalogue.next_producer_id()
-        except StorageFailed as failure:
-            self._failed(failure)
+        except StorageFailed:
             return ErrorCode.coordinator_not_available, nobody
         known, now_ms = self.transactions.get(name), self._clock.now_ms()
         if new_id == NO_ID and moves.needs_new_id(known, expected):
             return ErrorCode.concurrent_transactions, nobody  # things have changed meanwhile
         move = moves.init(known, name, timeout_ms, expected, new_id, now_ms)
-        error = await self._carry_out(name, move)
+        error = await self._carry_out(name, known, move)
         if error is not ErrorCode.none or move.value is None:
             return error, nobody
         return error, Producer(move.value.producer_id, move.value.epoch)
@@ -236,7 +203,7 @@ class TransactionCoordinator:
         """Add partitions to the producer's transaction; begins it if there is none."""
         known = self.transactions.get(name)
         move = moves.add(known, producer, partitions, version, self._clock.now_ms())
-        return await self._carry_out(name, move)
+        return await self._carry_out(name, known, move)
 
     def add_now(
         self, name: str, producer: Producer, partitions: Collection[TopicPartition]
@@ -246,11 +213,10 @@ class TransactionCoordinator:
         move = moves.add(known, producer, partitions, 2, self._clock.now_ms())
         if move.value is not None:
             try:
-                self._write(move.value)
-            except StorageFailed as error:
-                self._failed(error)
+                self._state.change(name, known, move.value)
+            except StorageFailed:
                 return ErrorCode.coordinator_not_available, None
-        return move.error, self._written.get(name)
+        return move.error, self._state.written(name)
 
     def verify(self, name: str, producer: Producer, partition: TopicPartition) -> ErrorCode:
         """May the producer write to that partition? For those who must have added it before."""
@@ -265,14 +231,13 @@ class TransactionCoordinator:
         if moves.needs_next_id(self.transactions.get(name), version):
             try:
                 next_id = await self._catalogue.next_producer_id()
-            except StorageFailed as failure:
-                self._failed(failure)
+            except StorageFailed:
                 return ErrorCode.coordinator_not_available, nobody
         known = self.transactions.get(name)
         if next_id == NO_ID and moves.needs_next_id(known, version):
             return ErrorCode.concurrent_transactions, nobody
         move = moves.end(known, producer, commit, version, next_id, self._clock.now_ms())
-        error = await self._carry_out(name, move)
+        error = await self._carry_out(name, known, move)
         if error is not ErrorCode.none:
             return error, nobody
         value = move.value or known
@@ -283,37 +248,45 @@ class TransactionCoordinator:
 
     # ---- the end of a transaction ----------------------------------------------------------------
 
-    def _begin_ending(self, name: str) -> asyncio.Task[None]:
-        task = self._ending.get(name)
-        if task is None:
-            task = self._ending[name] = asyncio.ensure_future(self._end(name))
-            task.add_done_callback(lambda _: self._ending.pop(name, None))
-        return task
+    def _begin_ending(self, name: str) -> None:
+        running = self._ending.get(name)
+        if running is None or running.done():  # done: it has looked for the last time
+            task = self._supervisor.spawn("transaction ends", self._end(name))
+            self._ending[name] = task
+            task.add_done_callback(lambda done: self._forget_ending(name, done))
+
+    def _forget_ending(self, name: str, done: asyncio.Task[None]) -> None:
+        if self._ending.get(name) is done:
+            del self._ending[name]
 
     async def _ended(self, name: str) -> None:
         """Wait for the end; a client that goes away does not stop it."""
-        await asyncio.shield(self._begin_ending(name))
+        self._begin_ending(name)
+        await asyncio.shield(self._ending[name])
 
     async def _end(self, name: str) -> None:
-        """Markers everywhere, then the last record; again and again until the disk takes it."""
+        """Markers everywhere, then the last record; again and again until it is done, whatever
+        comes in between: readers of the partitions wait for it."""
         while (known := self.transactions.get(name)) is not None and known.is_prepared:
-            if not await self._try_to_end(known):
+            ended = False
+            with self._supervisor.duty("transaction ends", name):
+                ended = await self._try_to_end(known)
+            if not ended:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _try_to_end(self, known: Transaction) -> bool:
-        if await self._durable(known.id) is not ErrorCode.none:
+        if await self._state.durable(known.id) is not ErrorCode.none:
             return False
         try:
             epoch = self._store.partition_of(known.id).log.epoch
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
-            errors = await self.markers.write(marker, known.partitions)
+            errors = await self.markers.write(marker, sorted(known.partitions))
             if ErrorCode.kafka_storage_error in errors.values():
                 return False
-            self._write(moves.complete(known, self._clock.now_ms()))
-        except StorageFailed as error:
-            self._failed(error)
+            self._state.change(known.id, known, moves.complete(known, self._clock.now_ms()))
+        except (StorageFailed, Overtaken):
             return False
-        return await self._durable(known.id) is ErrorCode.none
+        return await self._state.durable(known.id) is ErrorCode.none
 
     # ---- time ------------------------------------------------------------------------------------
 
@@ -323,12 +296,19 @@ class TransactionCoordinator:
                 "transaction.abort.timed.out.transaction.cleanup.interval.ms"
             )
             await asyncio.sleep(interval / 1000)
-            now_ms = self._clock.now_ms()
-            for name, known in list(self.transactions.items()):
+            with self._supervisor.duty("transaction time-outs"):
+                self.abort_overdue()
+
+    def abort_overdue(self) -> None:
+        """Decide the end of transactions that have been open for too long, and begin it."""
+        if self._has_strays:
+            self._values_lost()
+        now_ms = self._clock.now_ms()
+        for name, known in list(self.transactions.items()):
+            with self._supervisor.duty("transaction time-outs", name):
                 if moves.is_overdue(known, now_ms):
+                    self._state.change(name, known, moves.fence(known, now_ms))
                     logger.info("transaction %s is aborted: it took too long", name)
-                    move = Move(value=moves.fence(known, now_ms))
-                    self._spawn(self._carry_out(name, move))
 
     async def _forget_expired(self) -> None:
         while True:
@@ -336,17 +316,15 @@ class TransactionCoordinator:
                 "transaction.remove.expired.transaction.cleanup.interval.ms"
             )
             await asyncio.sleep(interval / 1000)
-            self.forget_expired()
+            with self._supervisor.duty("transactional id expiry"):
+                self.forget_expired()
 
     def forget_expired(self) -> None:
         """Write tombstones for ids that nobody has used for long."""
         expiration_ms = self._settings.get("transactional.id.expiration.ms")
         now_ms = self._clock.now_ms()
         for name, known in list(self.transactions.items()):
-            if moves.is_expired(known, now_ms, expiration_ms) and name not in self._written:
-                try:
-                    self._store.append(name, records.key(name), None)
-                except StorageFailed as error:
-                    self._failed(error)
-                    return
-                del self.transactions[name]
+            with self._supervisor.duty("transactional id expiry", name):
+                expired = moves.is_expired(known, now_ms, expiration_ms)
+                if expired and self._state.written(name) is None:
+                    self._state.change(name, known, None)

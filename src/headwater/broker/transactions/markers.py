@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.offsets_topic import NAME as OFFSETS
 from headwater.broker.partition import Partition
+from headwater.broker.promise import promise
 from headwater.broker.transactions.transaction import TopicPartition
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import CoordinatorFenced, FencedEpoch
@@ -63,7 +64,7 @@ class Markers:
 
     def _stage(
         self, marker: Marker, topic: str, number: int, strict: bool
-    ) -> tuple[Partition, int] | ErrorCode:
+    ) -> asyncio.Future[None] | ErrorCode:
         partition = self._partition(topic, number)
         if partition is None:
             return ErrorCode.unknown_topic_or_partition
@@ -83,7 +84,7 @@ class Markers:
             next_offset = partition.append(data, batches.read_header(data), now_ms) + 1
             if topic == OFFSETS:
                 self._watch(marker, partition, next_offset)
-            return partition, next_offset
+            return promise(partition, next_offset)
         except FencedEpoch:
             return ErrorCode.invalid_producer_epoch
         except CoordinatorFenced:
@@ -100,12 +101,11 @@ class Markers:
 
         partition.when_durable(next_offset, done)
 
-    async def _finish(self, staged: tuple[Partition, int] | ErrorCode) -> ErrorCode:
+    async def _finish(self, staged: asyncio.Future[None] | ErrorCode) -> ErrorCode:
         if isinstance(staged, ErrorCode):
             return staged
-        partition, next_offset = staged
         try:
-            await partition.durable(next_offset)
+            await staged
         except StorageFailed:
             return ErrorCode.kafka_storage_error
         return ErrorCode.none

@@ -6,62 +6,35 @@ tools find it. Appending is in memory first: the caller learns the offset at whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from headwater.broker.catalogue import Catalogue
-from headwater.broker.offsets_topic import java_hash
+from headwater.broker import internal_topics
 from headwater.broker.partition import Partition
-from headwater.broker.settings import Settings
-from headwater.broker.topics import TopicError, Topics
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.broker.topics import Topics
+from headwater.log.replay import Batch
 from headwater.record import batch as batches
 from headwater.record import records
 
-NAME = "__transaction_state"
+NAME = internal_topics.TRANSACTION_STATE
 
 
 class StateTopic:
     """The coordinator's store: append, and replay."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        catalogue: Catalogue,
-        settings: Settings,
-        now_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, topics: Topics, now_ms: Callable[[], int]) -> None:
         self._topics = topics
-        self._catalogue = catalogue
-        self._settings = settings
         self._now_ms = now_ms
 
-    def configs(self) -> Mapping[str, str]:
-        return {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "segment.bytes": str(self._settings.get("transaction.state.log.segment.bytes")),
-        }
-
     async def ensure(self) -> None:
-        """Make the topic on first use."""
-        if NAME not in self._catalogue.topics:
-            wanted = self._settings.get("transaction.state.log.num.partitions")
-            try:
-                await self._topics.create(NAME, wanted, self.configs())
-            except TopicError:
-                assert NAME in self._catalogue.topics  # somebody else was quicker
-        if (NAME, 0) not in self._topics.partitions:
-            async with self._catalogue.changing:  # its record is there, its folders are being made
-                pass
+        """Make the topic on first use. Raises StorageFailed."""
+        await self._topics.ensure(NAME)
+
+    def number_of(self, name: str) -> int:
+        return self._topics.hashed(NAME, name)
 
     def partition_of(self, name: str) -> Partition:
         """Where an id's records are. Raises StorageFailed if somebody has deleted the topic."""
-        topic = self._catalogue.topics.get(NAME)
-        number = java_hash(name) % topic.partitions if topic else 0
-        partition = self._topics.partitions.get((NAME, number))
-        if partition is None:
-            raise StorageFailed(f"{NAME} is not there")
-        return partition
+        return self._topics.internal(NAME, name)
 
     def append(self, name: str, key: bytes, value: bytes | None) -> tuple[Partition, int]:
         """Where the record goes, and the offset up to which that must be durable to count.
@@ -75,20 +48,18 @@ class StateTopic:
 
     def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
         """(key, value) of every durable record, oldest first within each partition."""
-        topic = self._catalogue.topics.get(NAME)
-        for number in range(topic.partitions if topic else 0):
-            yield from _read_all(self._topics.partitions[NAME, number].log)
+        for _, batch in self._topics.replay(NAME):
+            yield from _pairs(batch)
+
+    def replay_one(self, number: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """The same of one partition; nothing if it is not there."""
+        partition = self._topics.partitions.get((NAME, number))
+        if partition is not None:
+            for batch in self._topics.replay_from(partition, 0):
+                yield from _pairs(batch)
 
 
-def _read_all(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    offset = log.start_offset
-    while offset < log.durable_offset:
-        data = bytes(log.read(offset, 4 << 20) or b"")
-        before = offset
-        for position, header in batches.scan(data):
-            for record in records.decode(data, position):
-                if record.key is not None and record.offset >= offset:
-                    yield record.key, record.value
-            offset = header.next_offset
-        if offset == before:
-            return
+def _pairs(batch: Batch) -> Iterator[tuple[bytes, bytes | None]]:
+    for record in batch.records:
+        if record.key is not None:
+            yield record.key, record.value

@@ -120,7 +120,8 @@ class Assembly:
     # ── transactions ───────────────────────────────────────────────────────────────────────────
 
     def begin(self, final_lsn: int, time_us: int, xid: int) -> None:
-        assert not self._in_transaction
+        if self._in_transaction:
+            raise ValueError("the server began a transaction within another one")
         self._in_transaction = True
         self._ignored = final_lsn < self.lsn
         self._final_lsn, self._time_us, self._xid = final_lsn, time_us, xid
@@ -131,7 +132,8 @@ class Assembly:
         self._moment = moment("false", time_us, xid)
 
     def commit(self, end_lsn: int) -> None:
-        assert self._in_transaction
+        if not self._in_transaction:
+            raise ValueError("the server committed a transaction that it had not begun")
         self._in_transaction = False
         self.recent_xids.append(self._xid)
         if self._ignored:
@@ -183,7 +185,8 @@ class Assembly:
         elif kind == UPDATE:
             how, before, after = pgoutput.update(data, at + 4, converters)
             if how == "O" and UNAVAILABLE in after:
-                assert before is not None
+                if before is None:
+                    raise ValueError("an update without the old row that it announced")
                 # Under FULL the old row has every value: what did not change is taken from there.
                 pairs = zip(before, after, strict=True)
                 after = [old if new is UNAVAILABLE else new for old, new in pairs]

@@ -96,7 +96,8 @@ def create_slot(replication: Replication, slot: str, *, temporary: bool = False)
         f"(SNAPSHOT 'export'{failover})"
     )[0]
     point, snapshot = made["consistent_point"], made["snapshot_name"]
-    assert point is not None and snapshot is not None
+    if point is None or snapshot is None:
+        raise ValueError("the server made a slot without a consistent point or a snapshot")
     return lsn_number(point), snapshot
 
 

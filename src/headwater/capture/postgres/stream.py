@@ -138,7 +138,8 @@ class Stream:
     def _hold(self, kind: int, lsn: int, data: bytes, at: int) -> None:
         """A change of an unfinished transaction; its xid stands between kind and body."""
         spool = self._streamed.current
-        assert spool is not None
+        if spool is None:
+            raise ValueError("a streamed change outside of a streamed transaction")
         spool.add(_XID(data, at)[0], lsn, bytes((kind,)) + data[at + 4 :])
 
     def _streamed_commit(self, data: bytes, at: int) -> Iterator[Batch]:

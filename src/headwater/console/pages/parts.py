@@ -1,4 +1,5 @@
-"""The parts of the project: the processes that the supervisor keeps running, and what each printed."""
+"""The parts of the project: the processes that the supervisor keeps running, what each printed, and how
+the broker says it is."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from nicegui import ui
 
 from headwater.console import elements
 from headwater.console.addresses import link
+from headwater.console.broker import BrokerCard
 from headwater.console.cards import Cards, Said, StateWord
 from headwater.console.context import Visit
 from headwater.console.live import keep
@@ -25,6 +27,7 @@ Found = tuple[bool, Sequence[Entry], list[str]]
 
 def show(visit: Visit) -> None:
     elements.heading("Parts", "The processes of this project, kept running by headwater up.")
+    keep(visit.context.watch.broker.look, BrokerCard().draw, 2.0)
     if visit.context.project is None:
         elements.absent(
             "This console shows a log, and no project.",

@@ -5,6 +5,7 @@
     captures    position, lag, snapshot
     queries     what Spark's queries tell the log about themselves
     views       where views are, and how fresh
+    broker      how the broker says it is
 
 `Watch` holds them together. Everything here blocks, and is called from threads.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headwater.browse.health import HealthReader
 from headwater.browse.log import Log
 from headwater.console.watching.captures import Captures
 from headwater.console.watching.letters import Letters
@@ -31,6 +33,7 @@ class Watch:
         self.queries = Queries(log)
         self.views = Views(log, project, self.queries)
         self.letters = Letters(log)
+        self.broker = HealthReader(log)
 
     def start(self) -> None:
         self.queries.start()

@@ -6,6 +6,7 @@ Called by the routes. One task looks after all clients: heartbeats, and those th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from headwater.edges.feeds.reading import Readers
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
 
+_log = logging.getLogger("headwater.edges")
 HEARTBEAT_S = 15.0
 LOOK_S = 1.0
 LINGER_S = 30.0
@@ -140,10 +142,15 @@ class Hub:
                 beaten = self._clock()
             for task in list(self._feeds.values()):
                 if task.done() and not _is_over(task):
-                    feed = task.result()
-                    feed.drop_stalled(self._limits.slow_seconds)
-                    if is_due:
-                        feed.beat()
+                    self._look_at(task.result(), is_due)
+
+    def _look_at(self, feed: Feed, is_due: bool) -> None:
+        try:
+            feed.drop_stalled(self._limits.slow_seconds)
+            if is_due:
+                feed.beat()
+        except Exception:  # the other feeds have their heartbeats all the same
+            _log.exception("looking at a feed failed")
 
     def end(self) -> None:
         """Everybody is told, and nobody let in any more. The process is about to stop."""

@@ -152,7 +152,8 @@ class Group:
     @classmethod
     def from_bytes(cls, data: bytes) -> Group:
         form, versions, waiting, newest, alarm_ms = pickle.loads(data)
-        assert form == 1, f"state of form {form}"
+        if form != 1:
+            raise ValueError(f"state of form {form}, which another version has written")
         return cls(
             {key: [Version(*v) for v in kept] for key, kept in versions.items()},
             [Event(*each) for each in waiting],

@@ -171,7 +171,8 @@ def recalled(fields: Fields, mark: bytes, kept: bytes) -> Standing:
     found = _known.get((fields, mark))
     if found is None:
         form, plain = pickle.loads(kept)
-        assert form == 1, f"state of form {form}"
+        if form != 1:
+            raise ValueError(f"state of form {form}, which another version has written")
         stored = {key: [Version(*v) for v in versions] for key, versions in plain.items()}
         found = Standing(fields, stored)
     remember(mark, found)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from headwater.pipelines import sources
 from headwater.pipelines.context import Context, current
-from headwater.pipelines.declared import REAL_TIME, in_store
+from headwater.pipelines.declared import REAL_TIME
 from headwater.pipelines.errors import NotRealTime, PipelineError
 from headwater.processing.clocks import Corrected, corrected_time
 from headwater.processing.durations import Duration, interval, micros, millis
@@ -142,8 +142,7 @@ def _live(
     if context.view is not None:
         chosen.setdefault("deadLetterTopic", context.view.dead_letters)
         context.dead_letters = True
-        if in_store(context.view):
-            chosen.setdefault("maxOffsetsPerTrigger", sources.STORE_RECORDS_AT_ONCE)
+        chosen |= context.admission(chosen)
     if context.spark not in _KNOWN:  # again would do no harm, but Spark warns of it
         context.spark.dataSource.register(EventsDataSource)
         _KNOWN.add(context.spark)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from headwater.log import atomic_file
 from headwater.project.promote.errors import CannotPromote
 
 _NOTE = "headwater.json"
@@ -35,7 +36,8 @@ def rename_topics(root: Path, ids: Mapping[str, str]) -> int:
     """Put new ids in the place of old ones; how many queries were touched."""
     touched = 0
     for folder in _queries(root):
-        changed = [_rename(path, ids) for path in sorted((folder / "offsets").glob("[0-9]*"))]
+        batches = [path for path in sorted((folder / "offsets").iterdir()) if path.name.isdigit()]
+        changed = [_rename(path, ids) for path in batches]
         touched += any(changed)
     return touched
 
@@ -46,11 +48,9 @@ def _rename(path: Path, ids: Mapping[str, str]) -> bool:
         text = text.replace(old, new)
     if text == before:
         return False
-    fresh = path.with_name(f".{path.name}.promoted")
-    fresh.write_text(text, encoding="utf-8")
     # The checksum beside it is of the old text; where there is none, Hadoop asks for none.
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    fresh.replace(path)
+    atomic_file.write(path, text)
     return True
 
 

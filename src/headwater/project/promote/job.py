@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headwater.log import atomic_file
 from headwater.project.promote import addresses, checkpoints, preflight
 from headwater.project.promote.errors import CannotPromote
 from headwater.project.promote.move import Audience, Move, Order, Report
@@ -57,8 +58,6 @@ def _rewrite(path: Path, text: str, changed: str) -> Path:
     while backup.exists():
         number += 1
         backup = path.with_name(f"{path.name}.before-kafka-{number}")
-    backup.write_text(text, encoding="utf-8")
-    fresh = path.with_name(f"{path.name}.tmp")
-    fresh.write_text(changed, encoding="utf-8")
-    fresh.replace(path)
+    atomic_file.write(backup, text)
+    atomic_file.write(path, changed)
     return backup

@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.log import atomic_file
+
 FILE = Path("data") / "promote.json"
 
 
@@ -35,10 +37,9 @@ class Journal:
         return self.topics.get(name, {}).get("new") == topic_id
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".tmp")
-        fresh.write_text(json.dumps({"cluster_id": self.cluster_id, "topics": self.topics}) + "\n")
-        fresh.replace(self.path)
+        atomic_file.make_folder(self.path.parent)
+        said = {"cluster_id": self.cluster_id, "topics": self.topics}
+        atomic_file.write(self.path, json.dumps(said) + "\n")
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -48,4 +48,9 @@ def stream_writer(
             hint='Use outputMode("append") or outputMode("update").',
         )
     read = settings.read(options)
+    if read.txn is not None or read.at_least_once:
+        raise BadOption(
+            f"{' and '.join(settings.BATCH_ONLY)} are for df.write.",
+            hint="Leave them out: of a stream Spark says itself which query and batch it is.",
+        )
     return StreamWriter(read, columns.check(schema, read.topic))

@@ -5,12 +5,16 @@ tasks have succeeded. A job that fails before leaves nothing that a reader of co
 The limit: nobody replays a batch job. If the driver dies within the moment in which it commits, some
 parts are there and the others are taken back by the broker after kafka.transaction.timeout.ms.
 
-Inside foreachBatch somebody does replay: there a write goes the way of `stream`, and is exactly once.
+Inside foreachBatch somebody does replay: there a write goes the way of `stream`, and is exactly once. Spark
+says so only in the stream's own thread; elsewhere the user names query and batch, or says that nobody replays
+the job (`settings`). A job that does neither is refused: it might be a replay.
+
+When the tasks have ended, the driver begins a transaction of the job's own id: a sign for attempts that lost
+and are still about to begin (`listing`).
 """
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,20 +24,20 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from headwater.spark import connect
-from headwater.spark.sink import ending, listing, part
+from headwater.spark.connect import Cluster
+from headwater.spark.sink import ending, listing, part, transaction
 from headwater.spark.sink.columns import Columns
-from headwater.spark.sink.errors import PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.stream import Prepared, StreamWriter
-from headwater.spark.sink.task import current
+from headwater.spark.sink.task import Task, current, named
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-KILLED_S = 3.0
-"""Spark gives the worker of a task that it kills two seconds (`spark.python.task.killTimeout`)."""
+_SIGN_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,47 @@ class BatchWriter(DataSourceArrowWriter):
         self._in_stream = StreamWriter(settings, columns, settings.name)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        if current() is not None:
-            return self._in_stream.write(iterator)
+        task = self._task()
+        if task is not None:
+            return self._in_stream.write_as(task, iterator)
+        if not self._settings.at_least_once:
+            raise BatchRefused(
+                "Spark does not say which query and batch this write belongs to, so that rows which "
+                "come again could not be told from new ones.",
+                hint="Inside foreachBatch (from another thread than the stream's, or on Spark Connect) "
+                "name both: txnAppId, the same in every run of the query, and txnVersion, the batch's "
+                "id. A job that nobody runs again says atLeastOnce=true.",
+            )
         context = TaskContext.get()
         assert context is not None, "Spark calls write inside a task"
         slot = context.partitionId()
-        name = f"headwater-job-{self._job}-{slot}-{context.taskAttemptId()}"
+        name = f"{self._group}-{slot}-{context.taskAttemptId()}"
         cluster = connect.cluster(self._settings.client)
-        return Written(part.write(cluster, self._settings, self._columns, slot, name, iterator))
+        return Written(
+            part.write(
+                cluster,
+                self._settings,
+                self._columns,
+                slot,
+                name,
+                iterator,
+                lambda: self._must_not_be_over(cluster),
+            )
+        )
+
+    def _task(self) -> Task | None:
+        """The micro-batch's task that runs in this process."""
+        if self._settings.txn is not None:
+            return named(*self._settings.txn, self._settings.name, self._job)
+        return current(self._settings.name)
+
+    @property
+    def _group(self) -> str:
+        return f"headwater-job-{self._job}"
+
+    def _must_not_be_over(self, cluster: Cluster) -> None:
+        if listing.is_known(cluster, self._group):
+            raise PartLost("The job has ended without this attempt of a task.")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         batch = _micro_batch(messages)
@@ -64,9 +101,12 @@ class BatchWriter(DataSourceArrowWriter):
             self._in_stream.commit(messages, batch)
             return
         parts = _parts(messages)
-        lost = ending.finish(connect.cluster(self._settings.client), parts)
+        cluster = connect.cluster(self._settings.client)
+        transaction.begin(cluster, self._group, _SIGN_MS)
+        lost = ending.finish(cluster, parts)
+        listing.abort_orphans(cluster, self._group)
         if lost:
-            raise PartLost(
+            raise BatchTooLong(
                 f"{len(lost)} of {len(parts)} parts of the job ran out of time before they could be "
                 "committed; the others are in the topic.",
                 hint="Raise kafka.transaction.timeout.ms beyond the time that the job takes.",
@@ -78,15 +118,10 @@ class BatchWriter(DataSourceArrowWriter):
             self._in_stream.abort(messages, batch)
             return
         cluster = connect.cluster(self._settings.client)
+        transaction.begin(cluster, self._group, _SIGN_MS)
         ending.abort(cluster, _parts(messages))
-        # Tasks that Spark kills when another has failed cannot take theirs back themselves, and some
-        # still begin: readers of the topic would wait for them until their time-out.
-        deadline = time.monotonic() + KILLED_S
-        while True:
-            listing.abort_orphans(cluster, f"headwater-job-{self._job}")
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.25)
+        # Tasks that Spark kills when another has failed cannot take theirs back themselves.
+        listing.abort_orphans(cluster, self._group)
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:

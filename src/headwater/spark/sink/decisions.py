@@ -178,7 +178,8 @@ def _encode(decision: Decision) -> bytes:
 
 
 def _decode(record: Record) -> Decision:
-    assert record.value is not None
+    if record.value is None:
+        raise ValueError(f"offset {record.offset} of the decisions has no value")
     body: dict[str, Any] = json.loads(record.value)
     parts = tuple(
         Part(slot, rows, int(digest), Identity(name, producer, epoch), (topic, partition, offset))

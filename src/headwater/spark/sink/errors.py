@@ -17,5 +17,19 @@ class PartLost(SparkError):
     """A task's transaction is over before its time: the task, or the batch, must be done again."""
 
 
+class BatchTooLong(PartLost):
+    """The batch outlived its transactions. Done again as it was, it would do so again: it must be smaller."""
+
+    @classmethod
+    def after(cls, timeout_ms: int) -> BatchTooLong:
+        return cls(
+            f"The batch took longer than the {timeout_ms / 1000:g} s that its transactions may "
+            "(kafka.transaction.timeout.ms): nothing of it is in the topic.",
+            hint="Make batches smaller: maxOffsetsPerTrigger of the source, in a project "
+            "batch_records_max of [pipelines]. Or raise kafka.transaction.timeout.ms, and for more than "
+            "15 minutes the broker's transaction.max.timeout.ms.",
+        )
+
+
 class BatchRefused(SparkError):
     """What the log says about this query's batches and what Spark asks for cannot both be true."""

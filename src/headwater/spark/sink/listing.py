@@ -2,9 +2,13 @@
 
 `stream` calls `closed` just before it decides. A batch that took longer than the broker's time-out is
 found here, while nothing of it counts and all of it can be done again. And it calls `abort_orphans` after
-the first batch of a run, and after one in which a task was tried more than once: by then every open
-transaction of the query belongs to an attempt that was killed. The time-out would end those too, a quarter
-of an hour later; until then no reader of committed data would get past them.
+every batch: by then each transaction of the query that is open, or begun and not yet used, belongs to an
+attempt that lost (speculation) or was killed. The time-out would end those too, a quarter of an hour later;
+until then no reader of committed data would get past them.
+
+Why none escapes: an attempt first begins, and then looks whether its batch is decided. If it looks after
+the decision, it writes nothing. If before, it has begun before, and is in the list that is asked for after
+the decision: it is fenced, and what it sends from then on is refused.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kio.schema.errors import ErrorCode
+
 from headwater.spark import connect
-from headwater.spark.connect import Cluster
+from headwater.spark.connect import Cluster, TopicPartition
 from headwater.spark.sink import transaction
 from headwater.spark.sink.errors import PartLost
 from headwater.spark.sink.part import Part
 
-_LIST_TRANSACTIONS = 66
+_DESCRIBE_TRANSACTIONS, _LIST_TRANSACTIONS = 65, 66
 _TIMEOUT_MS = 60_000
 
 
@@ -41,18 +47,51 @@ def _is_open(cluster: Cluster, part: Part) -> bool:
     return True
 
 
-def abort_orphans(cluster: Cluster, group: str) -> list[str]:
-    """End every open transaction of the group's tasks; returns which those were."""
-    pattern = re.compile(re.escape(group) + r"-\d+-\d+")  # as Task.transactional_id has it
-    found = [name for name in _open(cluster) if pattern.fullmatch(name)]
+def abort_orphans(cluster: Cluster, group: str, place: TopicPartition | None = None) -> list[str]:
+    """End every open transaction of the group's tasks, and fence who began one; returns which those were.
+
+    Must be called when nothing of the group is to be committed any more. `place` is a partition that the
+    batch wrote to.
+    """
+    found = orphans(cluster, group)
     for each in found:
-        transaction.begin(cluster, each, _TIMEOUT_MS)
+        identity = transaction.begin(cluster, each, _TIMEOUT_MS)
+        if place is not None:
+            # An id that was only begun looks like one that an attempt has just begun, and would be
+            # fenced again in every batch. Ended once, it is not listed until somebody begins it.
+            transaction.add_partitions(cluster, identity, [place])
+            transaction.end(cluster, identity, commit=False)
     return found
 
 
-def _open(cluster: Cluster) -> list[str]:
-    """The ids of all open transactions."""
-    body = {"state_filters": ["Ongoing"], "producer_id_filters": []}
+def orphans(cluster: Cluster, group: str) -> list[str]:
+    """The ids of the group's tasks that have begun, and neither committed nor aborted."""
+    pattern = re.compile(re.escape(group) + r"-\d+-\d+")  # as Task.transactional_id has it
+    return [name for name in _begun(cluster) if pattern.fullmatch(name)]
+
+
+def is_known(cluster: Cluster, transactional_id: str) -> bool:
+    """Whether somebody has ever begun a transaction with this id."""
+    body = {"transactional_ids": [transactional_id]}
+
+    def attempt() -> bool:
+        keeper = transaction.coordinator(cluster, transactional_id, transaction.TRANSACTION)
+        keeper.send(_DESCRIBE_TRANSACTIONS, body, 0)
+        frame, start, _, _ = keeper.receive_frame()
+        # throttle int32 | states: length, (error int16 | …). Read by hand: kio takes no start time of -1,
+        # and that is what a transaction has that is not open.
+        code = ErrorCode(int.from_bytes(frame[start + 5 : start + 7], "big", signed=True))
+        if code is ErrorCode.transactional_id_not_found:
+            return False
+        connect.check(code, f"looking at {transactional_id}")
+        return True
+
+    return transaction.asking(cluster, attempt)
+
+
+def _begun(cluster: Cluster) -> list[str]:
+    """The ids of all transactions that are open, or could be in the next moment."""
+    body = {"state_filters": ["Ongoing", "Empty"], "producer_id_filters": []}
 
     def attempt() -> list[str]:
         found: list[str] = []

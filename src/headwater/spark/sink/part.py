@@ -8,8 +8,9 @@ or to the broker's time-out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -20,7 +21,7 @@ from headwater.spark.connect import Cluster
 from headwater.spark.errors import UnknownTopic
 from headwater.spark.sink import transaction
 from headwater.spark.sink.columns import Columns
-from headwater.spark.sink.errors import PartLost
+from headwater.spark.sink.errors import BatchTooLong, PartLost
 from headwater.spark.sink.producing import Producing
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.transaction import Identity
@@ -41,6 +42,8 @@ class Part:
     """None if there were no rows."""
     witness: tuple[str, int, int] | None = None
     """Topic, partition and offset of one of its batches."""
+    began: float = field(default=0.0, compare=False)
+    """When its transaction began, in seconds since 1970."""
 
 
 def write(
@@ -50,14 +53,20 @@ def write(
     slot: int,
     transactional_id: str,
     arrow: Iterable[Any],
+    must_be_wanted: Callable[[], object],
 ) -> Part:
-    """Send all rows and wait until they are stored; the transaction stays open."""
+    """Send all rows and wait until they are stored; the transaction stays open.
+
+    `must_be_wanted` is called once a transaction is begun, before anything is in it; it raises where the
+    batch can do without this attempt (see `listing`).
+    """
     from headwater.spark.sink.rows import Rows  # numba: for workers only, the driver waits for it
 
     worker.settle()
     rows: Rows | None = None
     producing: Producing | None = None
     identity: Identity | None = None
+    began = 0.0
     try:
         for batch in arrow:
             if batch.num_rows == 0:
@@ -69,9 +78,11 @@ def write(
                     settings.batch_bytes,
                     lambda topic: partition_count(cluster, topic),
                 )
+                began = time.time()
                 identity = transaction.begin(
                     cluster, transactional_id, settings.transaction_timeout_ms
                 )
+                must_be_wanted()
                 producing = Producing(
                     cluster, identity, settings.codec, settings.delivery_timeout_s
                 )
@@ -84,11 +95,18 @@ def write(
                 "The broker does not say where it has stored the rows.",
                 hint="They were sent twice and it has forgotten the first time: try again.",
             )
-        return Part(slot, rows.count, rows.digest, identity, producing.witness)
-    except BaseException:
+        return Part(slot, rows.count, rows.digest, identity, producing.witness, began)
+    except BaseException as error:
         if identity is not None:
             _abort_quietly(cluster, identity)
+        if isinstance(error, PartLost) and is_over(began, settings.transaction_timeout_ms):
+            raise BatchTooLong.after(settings.transaction_timeout_ms) from error
         raise
+
+
+def is_over(began: float, timeout_ms: int) -> bool:
+    """Whether the broker's time-out has come since then."""
+    return 0.0 < began <= time.time() - timeout_ms / 1000
 
 
 def _abort_quietly(cluster: Cluster, identity: Identity) -> None:

@@ -1,6 +1,8 @@
 """The sink's options. `stream_writer` and `batch_writer` read them on the driver; tasks get the result.
 
-`topic` is where all rows go; `sink` names one of several writes to it inside a foreachBatch.
+`topic` is where all rows go; `sink` names one of several writes to it inside a foreachBatch. `txnAppId` and
+`txnVersion` name query and batch of a `df.write` where Spark does not (another thread than the stream's,
+Spark Connect), as Delta Lake's options of these names do; `atLeastOnce` says that nobody replays the job.
 `kafka.*` are client settings, as for the source. Those that a writer has and a reader has not:
 
     kafka.transaction.timeout.ms   900000: as long as a broker allows unless told otherwise. After that
@@ -19,7 +21,11 @@ from headwater.record import codecs
 from headwater.spark.errors import BadOption
 from headwater.spark.options import Options
 
-OPTIONS = ("topic", "sink", "checkpointLocation", "queryName", "includeHeaders", "path")
+BATCH_ONLY = ("txnAppId", "txnVersion", "atLeastOnce")
+OPTIONS = (
+    *("topic", "sink", *BATCH_ONLY),
+    *("checkpointLocation", "queryName", "includeHeaders", "path"),
+)
 """The last four are Spark's own, which it hands on; the Kafka sink, too, ignores includeHeaders."""
 
 _REFUSED = {
@@ -30,6 +36,7 @@ _REFUSED = {
     "enable.idempotence": "The sink is always idempotent.",
     "isolation.level": "That is for readers.",
 }
+_APP_CHARACTERS_MAX = 200
 _TIMEOUT_MS, _BATCH_BYTES, _DELIVERY_MS = 900_000, 512 * 1024, 120_000
 
 
@@ -43,6 +50,10 @@ class Settings:
     batch_bytes: int
     transaction_timeout_ms: int
     delivery_timeout_s: float
+    txn: tuple[str, int] | None = None
+    """Query and batch, where the user named them: `txnAppId` and `txnVersion`."""
+    at_least_once: bool = False
+    """Whether a job that belongs to no batch may be written."""
 
 
 def read(given: Mapping[str, str]) -> Settings:
@@ -66,5 +77,33 @@ def read(given: Mapping[str, str]) -> Settings:
     assert timeout_ms and batch_bytes and delivery_ms
     name = options.text("sink") or topic or "*"
     return Settings(
-        topic, name, client, codecs.NAMES.index(codec), batch_bytes, timeout_ms, delivery_ms / 1000
+        topic,
+        name,
+        client,
+        codecs.NAMES.index(codec),
+        batch_bytes,
+        timeout_ms,
+        delivery_ms / 1000,
+        _txn(options),
+        options.flag("atLeastOnce", False),
     )
+
+
+def _txn(options: Options) -> tuple[str, int] | None:
+    app, version = options.text("txnAppId"), options.number("txnVersion", least=0)
+    if app is None and version is None:
+        return None
+    if app is None or version is None:
+        given, missing = (
+            ("txnAppId", "txnVersion") if app is not None else ("txnVersion", "txnAppId")
+        )
+        raise BadOption(
+            f"{given} is given without {missing}.",
+            hint="txnAppId names the query, the same in every run; txnVersion its batch.",
+        )
+    if not 0 < len(app) <= _APP_CHARACTERS_MAX or not app.isprintable():
+        raise BadOption(
+            f"txnAppId is {app!r}.",
+            hint=f"It must be a text of 1 to {_APP_CHARACTERS_MAX} characters.",
+        )
+    return app, version

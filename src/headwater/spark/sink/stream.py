@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from headwater.spark import connect
-from headwater.spark.connect import Cluster
+from headwater.spark.connect import Cluster, TopicPartition
 from headwater.spark.sink import ending, listing, part
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.decisions import Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.task import Task, current
@@ -45,8 +45,6 @@ class Prepared(WriterCommitMessage):
     part: Part
     decided: bool = False
     """The batch had been decided before: nothing was written, or only what was lost."""
-    first: bool = False
-    """The first batch that this worker sees of the run: an earlier run may have been killed."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -64,12 +62,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "Spark does not say which query and batch this task belongs to.",
                 hint="The sink needs micro-batches: leave out trigger(continuous=...) and realTime.",
             )
+        return self.write_as(task, iterator)
+
+    def write_as(self, task: Task, iterator: Iterator[pa.RecordBatch]) -> Prepared:
         cluster = connect.cluster(self._settings.client)
         first = task.batch <= _first_batches.get((task.sink, task.run), task.batch)
         known = _latest_decision(cluster, task) if first else None
         if known is not None and known.batch == task.batch:
             return self._write_lost(cluster, task, known, iterator)
-        return Prepared(task, self._write_part(cluster, task, iterator), first=first)
+        return Prepared(task, self._write_part(cluster, task, iterator))
 
     def _write_lost(
         self, cluster: Cluster, task: Task, known: Decision, iterator: Iterator[pa.RecordBatch]
@@ -77,22 +78,34 @@ class StreamWriter(DataSourceStreamArrowWriter):
         decision = Decisions(cluster, task.sink).whole(known)
         mine = [each for each in decision.parts if each.slot == task.slot]
         lost = ending.finish(cluster, mine)
-        rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
-        return Prepared(task, rewritten, decided=True, first=True)
+        try:
+            rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
+        except BatchTooLong as error:
+            raise _lost_again(self._settings.transaction_timeout_ms) from error
+        return Prepared(task, rewritten, decided=True)
 
     def _write_part(self, cluster: Cluster, task: Task, iterator: Iterator[pa.RecordBatch]) -> Part:
         return part.write(
-            cluster, self._settings, self._columns, task.slot, task.transactional_id, iterator
+            cluster,
+            self._settings,
+            self._columns,
+            task.slot,
+            task.transactional_id,
+            iterator,
+            lambda: _must_be_undecided(cluster, task),
         )
 
     # ---- on the driver ----------------------------------------------------------------------------
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         prepared = [each for each in messages if isinstance(each, Prepared)]
-        if not any(each.part.rows or each.decided for each in prepared):
+        if not prepared:
             return
         cluster = connect.cluster(self._settings.client)
         decisions = Decisions(cluster, prepared[0].task.sink)
+        if not any(each.part.rows or each.decided for each in prepared):
+            listing.abort_orphans(cluster, decisions.group)
+            return
         identity, known = decisions.claim()
         parts = tuple(each.part for each in prepared if each.part.rows)
         run = prepared[0].task.run
@@ -106,11 +119,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
             decision = _mended(old, lost, decision) if lost else old
             ending.abort(cluster, [each for each in parts if each not in decision.parts])
         if decision is not old:
-            _must_be_open(cluster, [each for each in parts if each in decision.parts])
+            chosen = [each for each in parts if each in decision.parts]
+            try:
+                _must_be_open(cluster, chosen, self._settings.transaction_timeout_ms)
+            except BatchTooLong as error:
+                if old is None:
+                    raise
+                raise _lost_again(self._settings.transaction_timeout_ms) from error
             decisions.write(identity, decision)
         self._end(cluster, decision)
-        if any(each.first or each.task.attempt for each in prepared):
-            listing.abort_orphans(cluster, decisions.group)
+        listing.abort_orphans(cluster, decisions.group, _place(decision))
 
     def _end(self, cluster: Cluster, decision: Decision) -> None:
         lost = ending.finish(cluster, decision.parts)
@@ -137,14 +155,31 @@ class StreamWriter(DataSourceStreamArrowWriter):
             listing.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
 
 
-def _must_be_open(cluster: Cluster, parts: list[Part]) -> None:
+def _place(decision: Decision) -> TopicPartition | None:
+    """A partition that the batch wrote to."""
+    found = next((each.witness for each in decision.parts if each.witness is not None), None)
+    return None if found is None else found[:2]
+
+
+def _lost_again(timeout_ms: int) -> PartLost:
+    """Not BatchTooLong: the batch is decided, and who made it smaller now would write rows twice."""
+    return PartLost(
+        f"Writing the lost part of a decided batch took longer than {timeout_ms / 1000:g} s.",
+        hint="Raise kafka.transaction.timeout.ms, and for more than 15 minutes the broker's "
+        "transaction.max.timeout.ms.",
+    )
+
+
+def _must_be_open(cluster: Cluster, parts: list[Part], timeout_ms: int) -> None:
     closed = listing.closed(cluster, parts)
+    if any(part.is_over(each.began, timeout_ms) for each in closed):
+        raise BatchTooLong.after(timeout_ms)
     if closed:
         raise PartLost(
             f"{len(closed)} of {len(parts)} transactions of the batch have ended before it was "
             "complete: nothing of it is in the topic.",
-            hint="Start the query again. If the batch took longer than kafka.transaction.timeout.ms, "
-            "raise that, or make batches smaller (maxOffsetsPerTrigger).",
+            hint="Another driver of the same query has begun them anew: stop one of the two. Or start "
+            "the query again.",
         )
 
 
@@ -153,13 +188,20 @@ _first_batches: dict[tuple[str, str], int] = {}
 
 
 def _latest_decision(cluster: Cluster, task: Task) -> Decision | None:
+    known = _must_be_undecided(cluster, task)
+    if task.run:
+        _first_batches.setdefault((task.sink, task.run), task.batch)
+    return known
+
+
+def _must_be_undecided(cluster: Cluster, task: Task) -> Decision | None:
+    """The latest decision, where it is not one that makes this attempt needless: its run has decided the
+    batch with another attempt, or another run has come further."""
     known = Decisions(cluster, task.sink).noted()
     if known is not None and known.batch > task.batch:
         raise _too_old(known.batch, task.batch)
     if known is not None and known.batch == task.batch:
         _must_be_another_run(known, task.run)
-    if task.run:
-        _first_batches.setdefault((task.sink, task.run), task.batch)
     return known
 
 

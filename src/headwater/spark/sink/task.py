@@ -2,7 +2,8 @@
 
 `stream` and `batch` ask in a Python worker. The query's id is kept in the checkpoint, so it is the same
 after a restart, and another for another checkpoint. Spark gives the properties to every job that the
-stream's thread starts, and so also to a `df.write` inside foreachBatch.
+stream's thread starts, and so also to a `df.write` inside foreachBatch; but not to one from another thread,
+nor on Spark Connect. There the user names query and batch (`named`).
 """
 
 from __future__ import annotations
@@ -42,3 +43,11 @@ def current(name: str | None = None) -> Task | None:
     run = context.getLocalProperty(_RUN) or ""
     sink = query if name is None else f"{query}/{name}"
     return Task(sink, int(batch), run, context.partitionId(), context.attemptNumber())
+
+
+def named(app: str, version: int, name: str, job: str) -> Task:
+    """The task that runs in this process, for a query and batch that the user named. Each job counts as a
+    run of its own: the same version once more is a replay."""
+    context = TaskContext.get()
+    assert context is not None, "Spark calls write inside a task"
+    return Task(f"{app}/{name}", version, job, context.partitionId(), context.attemptNumber())

@@ -21,10 +21,10 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.guard import unsigned_varint
 from headwater.spark import connection
-from headwater.spark.connect import EARLIEST, Cluster, TryAgain, check
+from headwater.spark.connect import EARLIEST, LATEST, Cluster, TryAgain, check
 from headwater.spark.connection import Connection, Disconnected
 from headwater.spark.decode import headers
-from headwater.spark.errors import DataLoss
+from headwater.spark.source import data_loss
 from headwater.spark.source.piece import Piece
 
 PIECE_BYTES = 16 * 1024 * 1024
@@ -42,11 +42,11 @@ _ABORTED = struct.Struct(">qq")
 
 
 class OutOfRange(Exception):
-    """The offset is not in the log (any more): it begins at `log_start`."""
+    """The offset is not in the log (any more), which has those from `start` up to `end`."""
 
-    def __init__(self, log_start: int) -> None:
-        super().__init__(f"the log starts at {log_start}")
-        self.log_start = log_start
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__(f"the log has offsets {start} to {end}")
+        self.start, self.end = start, end
 
 
 class Fetcher:
@@ -109,7 +109,7 @@ class Fetcher:
         self._asked = None
         error, ends, records, aborted = _parse(frame, start, version)
         if error is ErrorCode.offset_out_of_range:
-            raise OutOfRange(self._log_start())
+            raise OutOfRange(self._edge(EARLIEST), self._edge(LATEST))
         if error in _NO_TOPIC:
             raise self._missing()
         check(error, f"reading {self._topic}-{self._partition}")
@@ -171,20 +171,17 @@ class Fetcher:
         rest = int((self._end - position) * self._record_bytes * 1.05) + PIECE_BYTES_MIN
         return min(self._most, rest)
 
-    def _log_start(self) -> int:
+    def _edge(self, which: int) -> int:
         place = (self._topic, self._partition)
-        return self._cluster.list_offsets({place: EARLIEST})[place]
+        return self._cluster.list_offsets({place: which})[place]
 
     def _missing(self) -> Exception:
         """Gone, made again, or (Apache Kafka, just started) not known yet?"""
         found = self._cluster.metadata([self._topic]).topics.get(self._topic)
         if found is None or self._partition not in found.leaders:
-            return DataLoss(
-                f"{self._topic}-{self._partition} was deleted while the query was reading it.",
-                hint="Create it again and start with a new checkpoint, or leave it out.",
-            )
+            return data_loss.deleted(self._topic, self._partition)
         if self._id is not None and found.id.int and found.id != self._id:
-            return made_again(self._topic)
+            return data_loss.made_again(self._topic)
         return TryAgain(f"the broker does not know {self._topic}-{self._partition} yet")
 
     def _note_stall(self, position: int, end: int, stalled: list[float]) -> None:
@@ -193,19 +190,7 @@ class Fetcher:
             return
         stalled.append(time.monotonic())
         if stalled[-1] - stalled[0] > self._cluster.deadline_s / 2:
-            raise DataLoss(
-                f"{self._topic}-{self._partition} ends at offset {end}, but it had records up to "
-                f"{self._end}.",
-                hint="The broker lost data. Start with a new checkpoint to read what there is.",
-            )
-
-
-def made_again(topic: str) -> DataLoss:
-    return DataLoss(
-        f"Topic {topic!r} was deleted and made again since this query last read it.",
-        hint="Its offsets mean other records now. Start with a new checkpoint, or set "
-        "failOnDataLoss=false to go on with the new topic from its beginning.",
-    )
+            raise data_loss.ends_before(self._topic, self._partition, end, self._end)
 
 
 def _parse(
@@ -232,7 +217,8 @@ def _parse(
     for _ in range(count - 1):
         aborted.append((*_ABORTED.unpack_from(frame, at), None))
         tags, at = unsigned_varint(frame, at + _ABORTED.size)
-        assert not tags, "an aborted transaction has no tagged fields yet"
+        if tags:
+            raise ValueError("an aborted transaction with tagged fields, which nobody knows yet")
     size, at = unsigned_varint(frame, at + 4)
     records = frame[at : at + max(size - 1, 0)]
     aborted.sort(key=lambda each: each[1])

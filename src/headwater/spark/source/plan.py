@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from headwater.spark import connect
 from headwater.spark.connect import EARLIEST, LATEST, Metadata, TopicPartition
 from headwater.spark.connection import Disconnected
-from headwater.spark.errors import BadOption, DataLoss, SparkError, UnknownTopic
+from headwater.spark.errors import BadOption, SparkError, UnknownTopic
+from headwater.spark.source import data_loss
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
 from headwater.spark.source.task import Task
@@ -86,6 +87,15 @@ class Planner:
         wanted = dict.fromkeys(partitions, LATEST)
         return self.cluster.list_offsets(wanted, self.options.isolation, metadata)
 
+    def short(self, metadata: Metadata, known: Offsets, ends: Offsets) -> Offsets:
+        """Partitions whose log ends before what is known of it, with that end.
+
+        `ends` is how far readers of this isolation level get, which may rightly be less.
+        """
+        asked = {place: LATEST for place, offset in known.items() if ends[place] < offset}
+        found = self.cluster.list_offsets(asked, metadata=metadata)
+        return {place: end for place, end in found.items() if end < known[place]}
+
     def resolve(
         self, where: Where, metadata: Metadata, partitions: list[TopicPartition], starting: bool
     ) -> Offsets:
@@ -113,12 +123,10 @@ class Planner:
         for place, offset in offsets.items():
             if first[place] <= offset <= last[place]:
                 continue
-            if self.options.fail_on_data_loss:
-                raise DataLoss(
-                    f"{where.option} says {offset} for {place[0]}-{place[1]}, which holds offsets "
-                    f"{first[place]} to {last[place]}.",
-                    hint="Choose offsets that are there, or failOnDataLoss=false to read what is.",
-                )
+            loss = data_loss.not_there(where.option, *place, offset, first[place], last[place])
+            data_loss.report(
+                loss, self.options.fail_on_data_loss, "the nearest offset that is there is taken"
+            )
         return {
             place: min(max(offset, first[place]), last[place]) for place, offset in offsets.items()
         }

@@ -8,7 +8,6 @@ A batch's tasks must follow from its two positions alone (see `position`).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from headwater.spark.errors import BadOption, DataLoss
-from headwater.spark.source import splits, where
+from headwater.spark.source import data_loss, splits, where
 from headwater.spark.source.batch import _read
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.position import Position
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
     from headwater.spark.connect import Metadata, TopicPartition
     from headwater.spark.source.plan import Planner
-
-logger = logging.getLogger("headwater.spark")
 
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -87,8 +84,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._plan()
         metadata = plan.metadata()
         new, kept = self._compare(plan, begin, metadata)
-        ends = self._ends(plan, metadata, [*kept, *new])
+        ends = plan.latest(metadata, [*kept, *new])
+        short = self._short(plan, metadata, kept, ends)
+        new |= plan.earliest(metadata, short)
         known = kept | new
+        ends = self._until_now(ends)
         ends = {place: max(ends.get(place, known[place]), known[place]) for place in known}
         waiting = sum(ends[place] - known[place] for place in ends)
         if not isinstance(limit, ReadAllAvailable):
@@ -129,13 +129,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return Planner(self.options)
 
-    def _ends(
-        self, plan: Planner, metadata: Metadata, places: list[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        found = plan.latest(metadata, places)
+    def _until_now(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         if self._until is None:
-            return found
-        return {place: min(end, self._until.get(place, -1)) for place, end in found.items()}
+            return ends
+        return {place: min(end, self._until.get(place, -1)) for place, end in ends.items()}
+
+    def _short(
+        self,
+        plan: Planner,
+        metadata: Metadata,
+        kept: dict[TopicPartition, int],
+        ends: dict[TopicPartition, int],
+    ) -> list[TopicPartition]:
+        """Partitions that end before the position, where the query is to begin with them anew."""
+        found = plan.short(metadata, kept, ends)
+        for place, end in sorted(found.items()):
+            loss = data_loss.ends_before(*place, end, kept[place])
+            self._report(loss, "it begins anew with what is there")
+        return list(found)
+
+    def _report(self, loss: DataLoss, going_on: str) -> None:
+        data_loss.report(loss, self.options.fail_on_data_loss, going_on)
 
     def _too_few(self, waiting: int) -> bool:
         least = self.options.min_offsets
@@ -167,20 +181,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan.earliest(metadata, fresh), kept
 
     def _say(self, remade: set[str], gone: list[TopicPartition]) -> None:
-        from headwater.spark.source.fetching import made_again
-
         for topic in sorted(remade):
-            if self.options.fail_on_data_loss:
-                raise made_again(topic)
-            logger.warning("topic %s was made again: the query begins with it anew", topic)
-        for topic, partition in gone:
-            if self.options.fail_on_data_loss:
-                raise DataLoss(
-                    f"{topic}-{partition} is gone: the topic was deleted.",
-                    hint="Create it again and start with a new checkpoint, or set "
-                    "failOnDataLoss=false to go on with the rest.",
-                )
-            logger.warning("%s-%d is gone: the query goes on without it", topic, partition)
+            self._report(data_loss.made_again(topic), "the query begins with it anew")
+        for place in gone:
+            self._report(data_loss.deleted(*place), "the query goes on without it")
 
     # ---- in the tasks ---------------------------------------------------------------------------
 

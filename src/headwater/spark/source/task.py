@@ -17,12 +17,14 @@ from pyspark.sql.datasource import InputPartition
 from headwater.record.errors import RecordError
 from headwater.spark import worker
 from headwater.spark.errors import DataLoss, SparkError
+from headwater.spark.source import data_loss
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headwater.spark.source.fetching import OutOfRange
     from headwater.spark.source.output import Output
 
 logger = logging.getLogger("headwater.spark")
@@ -117,26 +119,26 @@ def _from_the_leader(
             try:
                 piece = fetcher.piece(output.next_offset)
             except OutOfRange as error:
-                _lost(where, output, error.log_start, options)
+                _lost(where, output, error, options)
+                continue
+            except DataLoss as loss:  # the topic is another one now, or ends before the range does
+                data_loss.report(
+                    loss, options.fail_on_data_loss, "the rest of the range is left out"
+                )
+                output.skip_to(where.end)
                 continue
             yield from output.batches(piece)
     finally:
         fetcher.close()
 
 
-def _lost(where: Range, output: Output, log_start: int, options: SourceOptions) -> None:
-    """Retention was faster than the query: an error, or a gap that is written down."""
-    position = output.next_offset
-    if options.fail_on_data_loss or log_start <= position:
-        raise DataLoss(
-            f"Offset {position} of {where.topic}-{where.partition} is not in the log, which begins "
-            f"at {log_start}.",
-            hint="Retention removed it, or the topic was made again. Set failOnDataLoss=false to "
-            "go on with what is there.",
-        )
-    reached = min(log_start, where.end)
+def _lost(where: Range, output: Output, log: OutOfRange, options: SourceOptions) -> None:
+    """Retention was faster than the query, or the log ends before the range does."""
+    position, place = output.next_offset, (where.topic, where.partition)
+    if log.start > position:
+        reached = min(log.start, where.end)
+        loss = data_loss.begins_after(*place, log.start, position)
+    else:
+        reached, loss = where.end, data_loss.ends_before(*place, log.end, where.end)
+    data_loss.report(loss, options.fail_on_data_loss, f"it goes on at offset {reached}")
     output.skip_to(reached)
-    logger.warning(
-        "%s-%d: offsets %d to %d are gone; the query goes on without them",
-        *(where.topic, where.partition, position, reached),
-    )

@@ -6,6 +6,7 @@ program.py    that algebra to SQL for the state: which keys a change touches, wh
 store.py      the state of the tables, and which rows the view holds: one DuckDB file
 netting.py    the changes of a batch to rows as they were and as they are
 decoding.py   change records to typed changes
+bad_values.py what cannot be read as a change, to the dead letters
 frames.py     rows between the state and Spark
 pending.py    what a batch is about to do, on disk
 upkeep.py     one micro-batch: the four steps of DESIGN.md

@@ -2,8 +2,8 @@
 
 Understood is what `hw.table` understands: Debezium's envelope (also inside `payload`), and plain rows, where
 a record without a value deletes its key. The value is parsed once, for all of these forms together. A
-value that does not fit that is parsed again, strictly: so a mistake in it stops the query with a reason,
-and a row that has a column named `op` is still a row.
+value that does not fit that is parsed again, part by part: so a row that has a column named `op` is still a
+row. What does not fit then either is bad, and is handed to `bad_values` instead of being a change.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headwater.views.tables import bad_values
+from headwater.views.tables.bad_values import BadValue, Refuse, reason_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,8 +49,10 @@ class Decoder:
     small batch more than all the rest.
     """
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[Table], refuse: Refuse = bad_values.stop) -> None:
+        """`refuse` gets the values that cannot be read, before any change of the batch is handed out."""
         self._tables = tables
+        self._refuse = refuse
         self._prepared: tuple[list[Column], ...] | None = None
 
     def __call__(self, records: DataFrame) -> list[pa.Table]:
@@ -66,8 +71,24 @@ class Decoder:
                 changes = _with_derived(changes, n, table)
         names = [_names(table) for table in tables]
         wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
-        flat = changes.selectExpr("topic", "p", "o", *wanted).toArrow()
+        flat = self._good(changes.selectExpr("topic", "p", "o", "bad", *wanted).toArrow())
         return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
+
+    def _good(self, flat: pa.Table) -> pa.Table:
+        """All but the bad ones, which are put away."""
+        import pyarrow.compute as pc
+
+        bad = flat.filter(pc.is_valid(flat["bad"])).select(["topic", "p", "o", "bad"])
+        if not bad.num_rows:
+            return flat
+        rows = {table.topic: table.row for table in self._tables}
+        self._refuse(
+            [
+                BadValue(topic, p, o, reason_for(value, rows[topic]), value.encode())
+                for topic, p, o, value in zip(*bad.to_pydict().values(), strict=True)
+            ]
+        )
+        return flat.filter(pc.is_null(flat["bad"]))
 
     def _parsing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
@@ -91,16 +112,18 @@ class Decoder:
 
         columns = [F.col(name) for name in ("topic", "p", "o")]
         columns.append(F.col("value").isNull().alias("empty"))
+        bad = F.lit(False)
         for n, table in enumerate(self._tables):
             said = _said(table, n)
+            bad = bad | F.coalesce(said.pop("bad"), F.lit(False))
             columns += [each.alias(f"{name}{n}") for name, each in said.items()]
-        return columns
+        return [*columns, F.when(bad, F.col("value")).alias("bad")]
 
     def _changing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
 
         own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
-        return [F.col("topic"), F.col("p"), F.col("o"), *own]
+        return [F.col("topic"), F.col("p"), F.col("o"), F.col("bad"), *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -121,11 +144,8 @@ def state_schema(table: Table, spark: object) -> StructType:
 
 def _parsed(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StringType, StructField, StructType
 
-    schema = StructType([*_forms(table).fields, StructField(_BROKEN, StringType())])
-    text = F.col("value").cast("string")
-    return F.from_json(text, schema, {"columnNameOfCorruptRecord": _BROKEN})
+    return _with_broken(F.col("value").cast("string"), _forms(table))
 
 
 def _forms(table: Table) -> StructType:
@@ -151,7 +171,7 @@ def _said(table: Table, number: int) -> dict[str, Column]:
     if _may_be_quick(table):
         parsed = F.col(f"parsed{number}")
         fits = parsed.isNotNull() & parsed[_BROKEN].isNull()
-        quick = _from_forms(table, parsed)
+        quick = {**_from_forms(table, parsed), "bad": F.lit(False)}
         said = {name: F.when(fits, quick[name]).otherwise(said[name]) for name in said}
     said = {name: F.when(mine, each) for name, each in said.items()}
     return {**said, "by": F.when(F.col("topic") == table.topic, _key_row(table))}
@@ -198,7 +218,7 @@ def _from_forms(table: Table, parsed: Column) -> dict[str, Column]:
 
 
 def _strictly(table: Table) -> dict[str, Column]:
-    """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit fails."""
+    """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit is bad."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructType
 
@@ -209,15 +229,39 @@ def _strictly(table: Table) -> dict[str, Column]:
     inner = F.when(wrapped, payload).otherwise(F.col("value"))
     op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _ENVELOPE)
     is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
+    is_envelope = F.coalesce(is_envelope, F.lit(False))
     key = StructType([table.row[name] for name in table.key])
-    strict = {"mode": "FAILFAST"}
-    plain = F.when(~F.coalesce(is_envelope, F.lit(False)), F.from_json(inner, table.row, strict))
+    parts = {
+        "before": (F.when(is_envelope, before), key),
+        "after": (F.when(is_envelope, after), table.row),
+        "plain": (F.when(~is_envelope, inner), table.row),
+    }
+    read = {name: _with_broken(text, row) for name, (text, row) in parts.items()}
+    # Text of which nothing can be read (an empty one, `null`) has no struct to say so.
+    broken = [
+        text.isNotNull() & (read[name].isNull() | read[name][_BROKEN].isNotNull())
+        for name, (text, _) in parts.items()
+    ]
     return {
         "op": F.when(is_envelope, op),
-        "before": F.when(is_envelope, F.from_json(before, key, strict)),
-        "after": F.when(is_envelope, F.from_json(after, table.row, strict)),
-        "plain": plain,
+        **{name: _only(read[name], row) for name, (_, row) in parts.items()},
+        "bad": broken[0] | broken[1] | broken[2],
     }
+
+
+def _with_broken(text: Column, row: StructType) -> Column:
+    """Text as a row, with a column more that says whether it is broken."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([*row.fields, StructField(_BROKEN, StringType())])
+    return F.from_json(text, schema, {"columnNameOfCorruptRecord": _BROKEN})
+
+
+def _only(read: Column, row: StructType) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.when(read.isNotNull(), F.struct(*(read[name].alias(name) for name in row.names)))
 
 
 def _from_parts(

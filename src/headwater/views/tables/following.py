@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from headwater.views.applying import Applying
+from headwater.views.tables.bad_values import Refuse, stop
 from headwater.views.tables.decoding import Decoder
 from headwater.views.tables.frames import Function, computing
 from headwater.views.tables.store import Difference
@@ -38,9 +39,11 @@ class Sink(Protocol):
 class Following:
     """A view over tables and its target, batch by batch."""
 
-    def __init__(self, plan: Plan, checkpoint: Path, function: Function, sink: Sink) -> None:
+    def __init__(
+        self, plan: Plan, checkpoint: Path, function: Function, sink: Sink, refuse: Refuse = stop
+    ) -> None:
         self.upkeep = Upkeep(plan, checkpoint / FOLDER)
-        self._decode = Decoder(plan.tables)
+        self._decode = Decoder(plan.tables, refuse)
         self._function = function
         self._sink = sink
 

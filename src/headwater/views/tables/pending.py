@@ -12,12 +12,12 @@ then for each an Arrow stream: t0, … the rows that change in each table; `rows
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.log import atomic_file
 from headwater.views.tables.store import Difference
 
 FILE = "pending"
@@ -27,16 +27,11 @@ def write(folder: Path, batch: int, changes: Mapping[int, pa.Table], found: Diff
     """On disk, whole, when this returns."""
     tables = {**{f"t{n}": table for n, table in changes.items()}, "rows": found.rows}
     tables["gone"] = found.gone
-    fresh = folder / f"{FILE}.tmp"
-    with fresh.open("wb") as file:
+    with atomic_file.replacing(folder / FILE) as file:
         file.write(json.dumps({"batch": batch, "tables": list(tables)}).encode() + b"\n")
         for table in tables.values():
             with pa.ipc.new_stream(file, table.schema) as writer:
                 writer.write_table(table)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(folder / FILE)
-    _sync(folder)
 
 
 def read(folder: Path, batch: int) -> tuple[dict[int, pa.Table], Difference] | None:
@@ -52,11 +47,3 @@ def read(folder: Path, batch: int) -> tuple[dict[int, pa.Table], Difference] | N
         tables = {name: pa.ipc.open_stream(file).read_all() for name in said["tables"]}
     changes = {int(name[1:]): table for name, table in tables.items() if name[0] == "t"}
     return changes, Difference(tables["rows"], tables["gone"])
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -21,6 +21,8 @@ from headwater.views.tables.upkeep import Plan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_OTHER_ROWS = "\nwith rows of no table"
+"""State without this is of a version that lost them, and must not be gone on with."""
 _IDENTITY = re.compile(r"(?:_\d+)?#\d+L?|plan_id=\d+")
 
 
@@ -63,7 +65,9 @@ def plan(
         to_arrow_schema(state_schema(table, frame.sparkSession), timezone="UTC") for table in tables
     ]
     result = to_arrow_schema(frame.schema, timezone="UTC")
-    text = query_text(frame)
+    text = query_text(frame) + (
+        _OTHER_ROWS if program is not None and program.stacks_static else ""
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Plan(name, tables, columns, result, tuple(key), program, digest)
 

@@ -61,6 +61,8 @@ class Program:
     temporary: tuple[str, ...]
     derived: Mapping[int, tuple[str, ...]]
     """Columns that the state of a table has besides its own: Spark's SQL over its columns."""
+    stacks_static: bool = False
+    """Whether rows that are in no table are united with, or taken from, those of tables."""
 
     def looks_at(self, table: int) -> bool:
         return table in self.rows
@@ -112,6 +114,7 @@ class _Compiler:
             rows,
             tuple(self.temporary),
             {table: tuple(texts) for table, texts in self.derived.items()},
+            _stacks_static(root),
         )
 
     # ---- values of expressions, perhaps only of what a change touches -----------------------------
@@ -316,6 +319,16 @@ class _Compiler:
     def _temporary(self, what: str) -> str:
         self.temporary.append(f"{what}{len(self.temporary)}")
         return self.temporary[-1]
+
+
+def _stacks_static(node: Node) -> bool:
+    if isinstance(node, Made):
+        return _stacks_static(node.child)
+    if isinstance(node, Matched):
+        return _stacks_static(node.left) or _stacks_static(node.right)
+    if isinstance(node, Stacked):
+        return any(not child.scans or _stacks_static(child) for child in node.children)
+    return False
 
 
 def _state_or_change(changed: int) -> Callable[[Scan], str]:

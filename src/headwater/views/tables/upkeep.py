@@ -109,7 +109,7 @@ class Upkeep:
         store.batch = batch
 
     def _compute(self, batch: int, changes: Sequence[pa.Table], compute: Compute) -> Difference:
-        store, program = self.store, self.plan.program
+        store, program = self.store, self._program(batch)
         changed = [n for n, rows in enumerate(changes) if rows.num_rows]
         changed = [n for n in changed if netting.net(store, n, changes[n])]
         # A table that the query does not look at is kept as well: another query may.
@@ -118,7 +118,7 @@ class Upkeep:
             store.touch(program, touching, "before")
         for n in changed:
             netting.apply(store, n)
-        if not touching:
+        if not touching and batch > 0:
             return store.no_difference()
         if program is not None:
             store.touch(program, touching, "after")
@@ -126,12 +126,17 @@ class Upkeep:
         else:
             rows = store.whole()
         rows = {n: rows.get(n, store.nothing_of(n)) for n in range(len(store.tables))}
-        difference = self._difference(compute(rows))
+        difference = self._difference(compute(rows), program)
         pending.write(self.folder, batch, {n: netting.kept(store, n) for n in changed}, difference)
         return difference
 
-    def _difference(self, result: pa.Table) -> Difference:
-        plan, program = self.plan, self.plan.program
+    def _program(self, batch: int) -> Program | None:
+        """None: as a whole. So is the first batch of every view: rows that are in no table (a list, a file)
+        are touched by no change, and must be in the view from its beginning."""
+        return None if batch == 0 else self.plan.program
+
+    def _difference(self, result: pa.Table, program: Program | None) -> Difference:
+        plan = self.plan
         followed = None
         if program is not None:
             followed = {w: plan.key.index(name) for w, name in enumerate(program.key)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.internal_topics import PREFIX
 from headwater.broker.registry import NO_ANSWER, Context, Handler, Later, Response
 from headwater.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.broker.security.authorizer import Authorizer, denied
@@ -25,7 +26,6 @@ CLUSTER_REFUSED = ErrorCode.cluster_authorization_failed
 TRANSACTION_REFUSED = ErrorCode.transactional_id_authorization_failed
 NOT_ASKED = -(2**31)
 """In a bit field of operations: the client did not ask for it."""
-STEERING = "__headwater_"
 _O = Operation
 _CHANGES = (_O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.ALTER_CONFIGS)
 
@@ -65,10 +65,19 @@ class Asker:
     def topic(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
         """Whoever writes to a topic that steers the broker (a request to excise records, say) must
         also be allowed to alter the broker: "may write to every topic" does not mean that."""
-        if name.startswith(STEERING) and operation in _CHANGES:
-            if not self.cluster(Operation.ALTER, quiet=quiet):
-                return False
+        if operation in _CHANGES and not self._may_steer(name, quiet):
+            return False
         return self.may(operation, ResourceType.TOPIC, name, quiet=quiet)
+
+    def new_topic(self, name: str) -> bool:
+        """Whether a topic may be made: Create, on the cluster or on the topic; one that steers the
+        broker takes more, however the right to create was given."""
+        if not self._may_steer(name, quiet=False):
+            return False
+        return self.cluster(Operation.CREATE, quiet=True) or self.topic(Operation.CREATE, name)
+
+    def _may_steer(self, name: str, quiet: bool) -> bool:
+        return not name.startswith(PREFIX) or self.cluster(Operation.ALTER, quiet=quiet)
 
     def transaction(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.TRANSACTIONAL_ID, name, quiet=quiet)

@@ -75,13 +75,9 @@ def _refused(asker: Asker, request: Any, item: Any) -> Row | None:
         and getattr(request, "allow_auto_topic_creation", True)
         and asker.broker.settings.get("auto.create.topics.enable")
     )
-    if makes and not _may_create(asker, item.name):
+    if makes and not asker.new_topic(item.name):
         return {"error_code": TOPIC_REFUSED, "name": item.name}
     return None
-
-
-def _may_create(asker: Asker, name: str) -> bool:
-    return asker.cluster(_O.CREATE, quiet=True) or asker.topic(_O.CREATE, name)
 
 
 def _with_operations(asker: Asker, row: Row) -> Row:
@@ -133,10 +129,9 @@ def _naming(request: Any, names: list[str]) -> Any:
 
 def create_topics(asker: Asker, request: Any, inner: Handler) -> Result:
     """Create, on the cluster or on the topic; DescribeConfigs to be told its configs (KIP-525)."""
-    anything = asker.cluster(_O.CREATE, quiet=True)
     allowed, rows = [], []
     for item in request.topics:
-        if anything or asker.topic(_O.CREATE, item.name):
+        if asker.new_topic(item.name):
             allowed.append(item)
         else:
             rows.append(

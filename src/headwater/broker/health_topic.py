@@ -1,0 +1,136 @@
+"""`__headwater_health`: how the broker is, for everybody else; compacted, one record per subject.
+
+A supervised task writes what has changed, at most once a second, and one record at each start. So
+`headwater status`, the console and the edges' /metrics read it like any client, from anywhere. Key: the
+subject (`task/cleaner`, `loop`, `disk`), value: JSON, null when there is nothing to tell any more.
+It must never harm the broker: where the disk refuses, it is left out. (A disk on which new records are
+refused still has room for this: that is when it matters.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from headwater.broker import internal_topics
+from headwater.broker.partition import Partition
+from headwater.log.partition import StorageFailed
+from headwater.record import batch as batches
+from headwater.record import records
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
+
+NAME = internal_topics.HEALTH
+EVERY_S = 1.0
+SILENT_S = 10.0
+"""After a write that was refused."""
+DISK_EVERY_MS = 30_000
+"""Free bytes change all the time; whether records are refused is told at once."""
+BATCH_BYTES_MAX = 512 * 1024
+
+Subjects = dict[str, dict[str, Any]]
+
+
+class HealthTopic:
+    """Follows `broker.health`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._told: Subjects = {}
+        self._disk_ms = 0
+        self._read = False
+        self._silent_until = 0.0
+
+    def start(self) -> None:
+        self._task = self._broker.supervisor.run("health", self._run)
+
+    async def stop(self) -> None:
+        await self._broker.supervisor.end(self._task)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Write down what is not there yet."""
+        if asyncio.get_running_loop().time() < self._silent_until:
+            return
+        try:
+            await self._tell()
+        except (StorageFailed, OSError) as error:
+            self._refused(error)
+
+    def _refused(self, error: Exception | None) -> None:
+        """The disk has no room, or worse: leave it alone for a while, then tell everything anew."""
+        if error is not None:
+            logger.debug("health is not written: %s", error)
+            self._told, self._read = {}, False
+            self._silent_until = asyncio.get_running_loop().time() + SILENT_S
+
+    async def _tell(self) -> None:
+        if NAME not in self._broker.catalogue.topics:
+            await self._broker.topics.ensure(NAME)
+            self._told.clear()
+        if not self._read:
+            self._told = self._found()
+            self._read = True
+        subjects = self._broker.health.subjects()
+        changed: dict[str, dict[str, Any] | None] = {
+            key: value for key, value in subjects.items() if self._is_news(key, value)
+        }
+        changed |= {key: None for key in self._told if key not in subjects}
+        if changed:
+            self._told = {
+                key: value if key in changed else self._told[key] for key, value in subjects.items()
+            }
+            self._append(changed)
+
+    def _is_news(self, key: str, value: dict[str, Any]) -> bool:
+        before = self._told.get(key)
+        if key != "disk" or before is None or before.get("refusing") != value["refusing"]:
+            return before != value
+        now_ms = self._broker.clock.now_ms()
+        if before == value or now_ms - self._disk_ms < DISK_EVERY_MS:
+            return False
+        self._disk_ms = now_ms
+        return True
+
+    def _append(self, changed: dict[str, dict[str, Any] | None]) -> None:
+        partition = self._broker.partition(NAME, 0)
+        if partition is None:
+            raise StorageFailed(f"{NAME} is not there")
+        now_ms = self._broker.clock.now_ms()
+        batch: list[records.Record] = []
+        size = 0
+        for key, value in changed.items():
+            text = None if value is None else json.dumps(value, sort_keys=True).encode()
+            batch.append(records.Record(len(batch), now_ms, key.encode(), text))
+            size += len(key) + len(text or b"")
+            if size > BATCH_BYTES_MAX:
+                self._write(partition, batch, now_ms)
+                batch, size = [], 0
+        if batch:
+            self._write(partition, batch, now_ms)
+
+    def _write(self, partition: Partition, batch: list[records.Record], now_ms: int) -> None:
+        data = records.build(batch)
+        offset = partition.append(data, batches.read_header(data), now_ms)
+        partition.when_durable(offset + len(batch), self._refused)
+
+    def _found(self) -> Subjects:
+        """What an earlier start has told, so that what is past is taken back."""
+        partition = self._broker.partition(NAME, 0)
+        found: Subjects = {}
+        for batch in self._broker.topics.replay_from(partition, 0) if partition else ():
+            for record in batch.records:
+                key = (record.key or b"").decode("utf-8", "replace")
+                found.pop(key, None)
+                if record.value is not None:
+                    found[key] = {"stale": True}  # whatever it says was of another start
+        return found

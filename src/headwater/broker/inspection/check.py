@@ -1,0 +1,204 @@
+"""The inspection as a whole: `headwater check` calls `inspect`, and so does `repair` before and after.
+
+Order: the catalogue first, because it says which topics are compacted; then every other partition; then
+what can only be told once all are known. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from headwater.broker import offsets_topic
+from headwater.broker.inspection import catalogue, folder, groups, shares, transactions
+from headwater.broker.inspection.catalogue import CatalogueView
+from headwater.broker.inspection.facts import Facts, Place
+from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.folder import Folder
+from headwater.broker.inspection.folders import Folders
+from headwater.broker.inspection.groups import GroupsView
+from headwater.broker.inspection.partition import PartitionCheck, facts_of
+from headwater.broker.inspection.remedy import EditSegment, MoveAside
+from headwater.broker.inspection.segments import Options, Visitor
+from headwater.broker.inspection.shares import SharesView
+from headwater.broker.inspection.transactions import TransactionsView
+from headwater.broker.settings import Settings, topic_config
+from headwater.broker.shares import state_topic as share_topic
+from headwater.broker.transactions import state_topic as transaction_topic
+from headwater.log.checkpoints import TopicPartition
+from headwater.log.meta import META
+
+Progress = Callable[[int, int, str], None]
+"""Bytes done, bytes in all, and where it is."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What an inspection found."""
+
+    root: Path
+    findings: list[Finding] = field(default_factory=list)
+    partitions: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    is_clean: bool = False
+    is_kafkas: bool = False
+    quick: bool = False
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [each for each in self.findings if each.is_wrong]
+
+    def count(self, severity: Severity) -> int:
+        return sum(each.severity is severity for each in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "folder": str(self.root),
+            "right": not self.wrong,
+            "clean_stop": self.is_clean,
+            "apache_kafka": self.is_kafkas,
+            "quick": self.quick,
+            "partitions": self.partitions,
+            "batches": self.batches,
+            "records": self.records,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "findings": [each.as_json() for each in self.findings],
+        }
+
+
+def inspect(
+    root: Path,
+    *,
+    quick: bool = False,
+    progress: Progress = lambda *_: None,
+    now_ms: int | None = None,
+) -> Report:
+    """Look at a data folder that no broker uses. Raises CannotLook."""
+    began = time.monotonic()
+    found = folder.opened(root)
+    run = _Inspection(found, quick, progress, now_ms or int(time.time() * 1000))
+    report = Report(root, is_clean=found.is_clean, is_kafkas=found.is_kafkas, quick=quick)
+    report.findings = sorted(run.run(), key=_order)
+    for facts in run.facts.values():
+        report.partitions += 1
+        report.batches += facts.batches
+        report.records += facts.records
+        report.bytes += facts.bytes
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _order(finding: Finding) -> tuple[int, str, int, int]:
+    return (
+        list(Severity).index(finding.severity),
+        finding.topic or "",
+        finding.partition or 0,
+        finding.first_offset or 0,
+    )
+
+
+class _Inspection:
+    """One run of `inspect`."""
+
+    def __init__(self, found: Folder, quick: bool, progress: Progress, now_ms: int) -> None:
+        self.facts: dict[TopicPartition, Facts] = {}
+        self._folder = found
+        self._quick = quick
+        self._progress = progress
+        self._now_ms = now_ms
+        self._catalogue = CatalogueView()
+        self._transactions = TransactionsView()
+        self._groups = GroupsView()
+        self._shares = SharesView()
+        self._done = 0
+        self._total = sum(map(_size, found.partitions.values()))
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._small_files()
+        places = self._folder.partitions
+        if catalogue.KEY in places:
+            before = [*self._partition(places[catalogue.KEY])]
+            self._catalogue.is_whole = not any(isinstance(f.remedy, EditSegment) for f in before)
+            yield from before
+        for key, place in sorted(places.items()):
+            if key != catalogue.KEY:
+                yield from self._partition(place)
+        if self._folder.is_kafkas:
+            yield _kafkas(self._folder)
+            return
+        yield from catalogue.inspect(self._folder, self._catalogue, self.facts)
+        yield from Folders(self._folder, self._catalogue, self.facts).inspect()
+        yield from transactions.inspect(self._transactions, self.facts, self._now_ms)
+        topics = set(self._catalogue.topics) or {name for name, _ in self.facts}
+        yield from groups.inspect(self._groups, self.facts, topics)
+        names = {topic.id: topic.name for topic in self._catalogue.topics.values()}
+        yield from shares.inspect(self._shares, self.facts, names)
+
+    def _small_files(self) -> Iterator[Finding]:
+        for name, why in self._folder.damaged.items():
+            means = "the next start reads more of the logs to find its way"
+            if name == META:
+                means = "the next start makes a new one, with another cluster id: who knows the old one, as "
+                means += "Spark's source does, takes this for another log; restore it from a copy"
+            yield Finding(
+                "checkpoint-damaged",
+                Severity.DAMAGE if name == META else Severity.NUISANCE,
+                name,
+                f"it cannot be used: {why}",
+                means,
+                remedy=None
+                if name == META
+                else MoveAside("put it aside; it is written again", (self._folder.root / name,)),
+            )
+
+    def _partition(self, place: Place) -> Iterator[Finding]:
+        topic = self._catalogue.topics.get(place.topic)
+        config = topic_config(Settings({}), topic.configs if topic is not None else {})
+        gaps = topic is None or config.compact
+        facts = self.facts[place.key] = facts_of(self._folder, place, gaps=gaps)
+        options = Options(
+            decode=not self._quick,
+            batch_bytes_max=config.max_message_bytes if topic is not None else 2**31,
+            read=partial(self._read, f"{place.topic}-{place.number}"),
+        )
+        yield from PartitionCheck(self._folder, facts, options, self._visitor(place)).run()
+
+    def _visitor(self, place: Place) -> Visitor | None:
+        if place.key == catalogue.KEY:
+            return self._catalogue.visit
+        if place.topic == transaction_topic.NAME:
+            return self._transactions.visitor(place.number)
+        if place.topic == offsets_topic.NAME:
+            return self._groups.visitor(place.number)
+        if place.topic == share_topic.NAME:
+            return self._shares.visitor(place.number)
+        return None
+
+    def _read(self, where: str, size: int) -> None:
+        self._done += size
+        self._progress(self._done, self._total, where)
+
+
+def _size(place: Place) -> int:
+    try:
+        return sum(path.stat().st_size for path in place.directory.glob("*.log"))
+    except OSError:
+        return 0
+
+
+def _kafkas(found: Folder) -> Finding:
+    return Finding(
+        "apache-kafka",
+        Severity.NOTE,
+        str(found.root.name),
+        "this is a data folder of Apache Kafka",
+        "its segments and indexes were looked at; its metadata, groups and transactions were not",
+    )

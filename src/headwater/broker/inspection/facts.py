@@ -1,0 +1,95 @@
+"""What an inspection learns of one partition on its way, for those that look across partitions.
+
+`segments` fills it; `checkpoints`, `transactions`, `groups` and `shares` read it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.log.producers import Producers
+from headwater.record.batch import BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition and its folder."""
+
+    topic: str
+    number: int
+    root: Path
+    directory: Path
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic, self.number
+
+    def where(self, name: str = "") -> str:
+        """A path as people see it: within the data folder."""
+        path = self.directory / name if name else self.directory
+        return str(path.relative_to(self.root))
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """How far records are known to have been acknowledged."""
+
+    offset: int
+    is_known: bool
+    """The partition's own file says so, or a clean stop does; else there may be more."""
+    is_clean: bool
+
+
+@dataclass(slots=True)
+class Began:
+    """A transaction that is open in a partition."""
+
+    first_offset: int
+    timestamp: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class EpochRun:
+    """Batches in a row that have the same leader epoch."""
+
+    epoch: int
+    first_offset: int
+    base_offset: int
+    """Of the segment in which the run begins."""
+    file_position: int
+    header: BatchHeader
+    batches: int = 1
+
+
+@dataclass(slots=True)
+class Facts:
+    """Filled while a partition's segments are gone through."""
+
+    place: Place
+    promise: Promise
+    start_offset: int
+    """As the checkpoint has it."""
+    topic_id: uuid.UUID | None = None
+    gaps: bool = False
+    """Compaction may have taken offsets."""
+    first_offset: int = 0
+    end_offset: int = 0
+    newest_epoch: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    producers: Producers = field(default_factory=Producers)
+    began: dict[int, Began] = field(default_factory=dict)
+    producer_id_max: int = -1
+    idle_markers: int = 0
+    oversize: int = 0
+    epoch_runs: list[EpochRun] = field(default_factory=list)
+    was_read: bool = True
+    """False: something could not be read at all."""
+
+    @property
+    def start(self) -> int:
+        return max(self.start_offset, self.first_offset)

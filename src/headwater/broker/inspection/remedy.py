@@ -1,0 +1,140 @@
+"""What would mend a finding, as plain values: decided while looking, carried out by `surgery`.
+
+Each has a `stage`: remedies are carried out in the order of their stages, so that a crash between any two
+of them leaves a folder that can be inspected and repaired again. Nothing is deleted: whatever is replaced
+or taken out goes into the folder that `aside` makes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from headwater.log.checkpoints import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """`says`: what a repair would do, in words."""
+
+    stage: ClassVar[int] = 0
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveAside(Remedy):
+    """Take files or folders out of the way."""
+
+    stage: ClassVar[int] = 1
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameFolder(Remedy):
+    """Give a partition's folder another name; what is in its way, without records, goes aside."""
+
+    stage: ClassVar[int] = 2
+    old: Path
+    new: Path
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTopicId(Remedy):
+    """Let a partition's folder say which topic it is of; made where it is missing."""
+
+    stage: ClassVar[int] = 3
+    directory: Path
+    topic_id: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The bytes [start, end) of a segment become one batch, or nothing."""
+
+    start: int
+    end: int
+    first_offset: int
+    next_offset: int
+    leader_epoch: int
+    header: bytes | None = None
+    """The right header for the bytes behind it; None: an empty batch with these offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditSegment(Remedy):
+    """Write a segment anew with this one change; all changes of a segment are made at once."""
+
+    stage: ClassVar[int] = 4
+    directory: Path
+    base_offset: int
+    edit: Edit
+
+
+@dataclass(frozen=True, slots=True)
+class CutTail(Remedy):
+    """Cut a segment at a place in the file."""
+
+    stage: ClassVar[int] = 4
+    directory: Path
+    base_offset: int
+    file_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class FillHole(Remedy):
+    """A segment with an empty batch for offsets whose records are gone."""
+
+    stage: ClassVar[int] = 5
+    directory: Path
+    first_offset: int
+    next_offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildIndexes(Remedy):
+    """Make a segment's offset and time index anew from its batches."""
+
+    stage: ClassVar[int] = 6
+    directory: Path
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAborted(Remedy):
+    """Make a segment's list of aborted transactions anew."""
+
+    stage: ClassVar[int] = 6
+    directory: Path
+    base_offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteEpochs(Remedy):
+    """Make a partition's leader epochs anew."""
+
+    stage: ClassVar[int] = 7
+    directory: Path
+    epochs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetCheckpoint(Remedy):
+    """Change one entry of a checkpoint; None: take it out."""
+
+    stage: ClassVar[int] = 7
+    path: Path
+    key: TopicPartition
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCatalogue(Remedy):
+    """Append records to the catalogue, which is made if it is not there."""
+
+    stage: ClassVar[int] = 8
+    directory: Path
+    records: tuple[tuple[str, dict[str, Any]], ...]

@@ -1,0 +1,293 @@
+"""The segments of one partition: that they follow one another, and that every batch in them is whole.
+
+`partition.inspect` calls `Segments.run`. Reads each file once, from front to back; what it learns on the
+way goes into `Facts`, and every batch is shown to the visitor (the state that lives in internal topics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.broker.inspection import indexes
+from headwater.broker.inspection.damage import Damage
+from headwater.broker.inspection.facts import Began, EpochRun, Facts
+from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.reader import Reader
+from headwater.broker.inspection.remedy import MoveAside, RebuildIndexes, WriteAborted
+from headwater.broker.inspection.scan import Missing, Seen, Whole, scan
+from headwater.broker.inspection.segment_files import SegmentFile
+from headwater.log import aborted
+from headwater.log.aborted import AbortedTransaction
+from headwater.record import control, records
+from headwater.record.batch import BatchHeader
+from headwater.record.errors import InvalidBatch, RecordError
+from headwater.record.records import Record
+
+EPOCH_RUNS_MAX = 100_000
+
+Visitor = Callable[[BatchHeader, "list[Record]", memoryview], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How closely to look."""
+
+    decode: bool = True
+    """Also every record inside the batches."""
+    batch_bytes_max: int = 2**31
+    aborted_before: int = 0
+    """Aborted transactions with markers below this offset must be in their lists."""
+    read: Callable[[int], None] = lambda _: None
+
+
+@dataclass(slots=True)
+class Segments:
+    """One pass over a partition's segments."""
+
+    facts: Facts
+    options: Options
+    visit: Visitor | None = None
+    _epoch: int = 0
+    _torn: bool = False
+    _base: int = 0
+    _decoded: list[Record] = field(default_factory=list)
+
+    def run(self, files: list[SegmentFile]) -> Iterator[Finding]:
+        facts = self.facts
+        facts.first_offset = facts.end_offset = files[0].base_offset if files else 0
+        damage = Damage(facts)
+        for number, file in enumerate(files):
+            following = files[number + 1] if number + 1 < len(files) else None
+            limit = None if following is None else following.base_offset
+            if self._torn:
+                yield damage.beyond_tear(file)
+                continue
+            try:
+                with Reader(file.path, self.options.read) as reader:
+                    yield from self._segment(reader, file, limit, damage)
+            except OSError as error:
+                facts.was_read = False
+                facts.end_offset = limit if limit is not None else facts.promise.offset
+                yield unreadable(facts, file.path, error)
+                continue
+            if limit is not None and facts.end_offset < limit and not self._torn:
+                if facts.promise.is_known and facts.end_offset >= facts.promise.offset:
+                    self._torn = True  # a start drops what follows: it was never acknowledged
+                else:
+                    yield damage.gap(facts.end_offset, limit, self._epoch)
+                    facts.end_offset = limit
+
+    def _segment(
+        self, reader: Reader, file: SegmentFile, limit: int | None, damage: Damage
+    ) -> Iterator[Finding]:
+        facts = self.facts
+        data = indexes.read(file.index(".index"))
+        times_data = indexes.read(file.index(".timeindex"))
+        offsets = indexes.OffsetIndexCheck(file.base_offset, data or b"")
+        times = indexes.TimeIndexCheck(file.base_offset, times_data or b"", offsets.last_position)
+        found: list[AbortedTransaction] = []
+        markers: set[int] = set()
+        facts.end_offset = self._base = file.base_offset
+        whole = True
+        for seen in scan(reader, file.base_offset, limit, gaps=facts.gaps):
+            if not isinstance(seen, Whole) or self._bad_records(seen) is not None:
+                finding = self._problem(seen, reader, file, limit, damage)
+                yield finding
+                if finding.kind == "torn-tail":
+                    self._torn = True
+                    break
+                whole = whole and isinstance(seen, Missing)
+                if not isinstance(seen, Whole):
+                    continue
+            header = seen.header
+            offsets.see(seen.position, header)
+            times.see(seen.position, header)
+            self._note(seen, found, markers)
+        facts.bytes += reader.size
+        if whole and not self._torn:
+            yield from self._indexes(file, data, times_data, offsets, times, limit)
+            yield from self._aborted(file, found, markers)
+
+    def _problem(
+        self, seen: Seen, reader: Reader, file: SegmentFile, limit: int | None, damage: Damage
+    ) -> Finding:
+        if isinstance(seen, Whole):
+            return damage.bad_records(file, seen, self._bad_records(seen) or "")
+        return damage.found(seen, reader, file, limit, self._epoch)
+
+    def _bad_records(self, seen: Whole) -> str | None:
+        """Why the records of a batch with the right checksum cannot be read; None if they can."""
+        self._decoded = []
+        header = seen.header
+        if not (self.options.decode or self.visit is not None or header.is_control):
+            return None
+        try:
+            self._decoded = records.decode(seen.data)
+        except RecordError as error:
+            return str(error)
+        return None
+
+    def _note(self, seen: Whole, found: list[AbortedTransaction], markers: set[int]) -> None:
+        """What this batch tells of the partition."""
+        facts, header = self.facts, seen.header
+        facts.end_offset = header.next_offset
+        facts.batches += 1
+        facts.records += header.record_count
+        self._epoch = header.leader_epoch
+        runs = facts.epoch_runs
+        if runs and runs[-1].epoch == header.leader_epoch:
+            runs[-1].batches += 1
+        elif len(runs) < EPOCH_RUNS_MAX:
+            run = EpochRun(
+                header.leader_epoch, header.base_offset, self._base, seen.position, header
+            )
+            runs.append(run)
+        if header.size > self.options.batch_bytes_max:
+            facts.oversize += 1
+        if header.producer_id >= 0:
+            self._producer(seen, found, markers)
+        if self.visit is not None:
+            self.visit(header, self._decoded, seen.data)
+
+    def _producer(self, seen: Whole, found: list[AbortedTransaction], markers: set[int]) -> None:
+        facts, header = self.facts, seen.header
+        producer_id = header.producer_id
+        facts.producer_id_max = max(facts.producer_id_max, producer_id)
+        if not header.is_control:
+            facts.producers.update(header, header.base_offset)
+            if header.is_transactional and producer_id not in facts.began:
+                facts.began[producer_id] = Began(
+                    header.base_offset, header.max_timestamp, header.producer_epoch
+                )
+            return
+        if not header.record_count:
+            return
+        try:
+            marker = control.read_marker(seen.data)
+        except (InvalidBatch, RecordError):
+            return  # some other control record
+        markers.add(header.base_offset)
+        if facts.began.pop(producer_id, None) is None:
+            facts.idle_markers += 1
+        facts.producers.end(header, marker, header.base_offset, found)
+
+    # ---- indexes -------------------------------------------------------------------------------
+
+    def _indexes(
+        self,
+        file: SegmentFile,
+        data: bytes | None,
+        times_data: bytes | None,
+        offsets: indexes.OffsetIndexCheck,
+        times: indexes.TimeIndexCheck,
+        limit: int | None,
+    ) -> Iterator[Finding]:
+        if not file.path.stat().st_size:
+            return
+        remedy = RebuildIndexes(
+            "make both indexes of the segment anew", file.path.parent, file.base_offset
+        )
+        if data is None or times_data is None:
+            missing = ".index" if data is None else ".timeindex"
+            if limit is None and not self.facts.promise.is_clean:
+                return  # saved every so often only
+            yield self._finding(
+                file.index(missing),
+                "index-missing",
+                Severity.NOTE,
+                "there is no such index",
+                "nobody notices: it is made when it is first needed",
+                remedy,
+            )
+            return
+        for kind, problem, means in (
+            (".index", offsets.finish(), "lookups by offset take longer until it is made anew"),
+            (
+                ".timeindex",
+                times.finish(),
+                "lookups by time may miss records, and retention may judge the segment's age wrongly",
+            ),
+        ):
+            if problem is not None:
+                yield self._finding(
+                    file.index(kind),
+                    "index-wrong",
+                    Severity.NUISANCE,
+                    f"the index does not fit its segment: {problem}",
+                    means,
+                    remedy,
+                )
+
+    def _aborted(
+        self, file: SegmentFile, expected: list[AbortedTransaction], markers: set[int]
+    ) -> Iterator[Finding]:
+        path = file.index(aborted.SUFFIX)
+        data = indexes.read(path)
+        problem = indexes.check_aborted(
+            file.base_offset, data, expected, markers, self.options.aborted_before
+        )
+        if problem is None:
+            return
+        yield self._finding(
+            path,
+            "aborted-wrong",
+            Severity.DAMAGE,
+            f"the list of aborted transactions does not fit its segment: {problem}",
+            "readers with read_committed may see records of aborted transactions, or miss others",
+            WriteAborted(
+                "make the list anew from the markers in the log",
+                file.path.parent,
+                file.base_offset,
+                aborted.pack(_united(data, expected, markers, file.base_offset)),
+            ),
+        )
+
+    def _finding(
+        self,
+        path: Path,
+        kind: str,
+        severity: Severity,
+        what: str,
+        means: str,
+        remedy: RebuildIndexes | WriteAborted | MoveAside,
+    ) -> Finding:
+        place = self.facts.place
+        return Finding(
+            kind,
+            severity,
+            place.where(path.name),
+            what,
+            means,
+            place.topic,
+            place.number,
+            remedy=remedy,
+        )
+
+
+def _united(
+    data: bytes | None, expected: list[AbortedTransaction], markers: set[int], base_offset: int
+) -> list[AbortedTransaction]:
+    """What the log tells, and what only the old list knew, where its marker is there."""
+    try:
+        old = aborted.unpack(data or b"", base_offset)
+    except RecordError:
+        old = []
+    entries = {each.last_offset: each for each in old if each.last_offset in markers}
+    entries.update({each.last_offset: each for each in expected})
+    return [entries[offset] for offset in sorted(entries)]
+
+
+def unreadable(facts: Facts, path: Path, error: OSError) -> Finding:
+    place = facts.place
+    return Finding(
+        "unreadable",
+        Severity.DAMAGE,
+        place.where(path.name),
+        f"it cannot be read: {error.strerror or error}",
+        "what is in it was not looked at; the broker cannot read it either, unless it runs as "
+        "somebody else",
+        place.topic,
+        place.number,
+    )

@@ -1,0 +1,84 @@
+"""Share groups: what `__share_group_state` says, against the partitions that it speaks of.
+
+`check` shows it every batch of the topic and asks it once all partitions are through.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headwater.broker.inspection.facts import Facts
+from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.segments import Visitor
+from headwater.broker.inspection.transactions import bad_records
+from headwater.broker.shares import records
+from headwater.broker.shares.records import SNAPSHOT, BadRecord, Key
+from headwater.broker.shares.state_topic import NAME
+from headwater.log.checkpoints import TopicPartition
+from headwater.record.batch import BatchHeader
+from headwater.record.records import Record
+
+
+@dataclass(slots=True)
+class SharesView:
+    """Where every share-partition begins."""
+
+    starts: dict[Key, int] = field(default_factory=dict)
+    bad: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def visitor(self, number: int) -> Visitor:
+        def visit(_header: BatchHeader, found: list[Record], _data: memoryview) -> None:
+            for record in found:
+                try:
+                    self._apply(record)
+                except BadRecord as error:
+                    self.bad.append((number, record.offset, str(error)))
+
+        return visit
+
+    def _apply(self, record: Record) -> None:
+        kind, key = records.read_key(record.key or b"")
+        if record.value is None:
+            if kind == SNAPSHOT:
+                self.starts.pop(key, None)
+            return
+        value = records.read_value(kind, record.value)
+        if value.start >= 0:
+            self.starts[key] = value.start
+
+
+def inspect(
+    view: SharesView, facts: Mapping[TopicPartition, Facts], names: Mapping[uuid.UUID, str]
+) -> Iterator[Finding]:
+    """`names`: of the topics that there are, by id."""
+    yield from bad_records(
+        NAME, view.bad, "the broker leaves it out; records may be delivered again"
+    )
+    for key, start in view.starts.items():
+        topic = names.get(key.topic_id)
+        if topic is None:
+            yield Finding(
+                "share-without-topic",
+                Severity.NOTE,
+                NAME,
+                f"share group {key.group_id} has a state for topic {key.topic_id}, which is not there",
+                "nobody notices: a topic of the same name has another id",
+            )
+            continue
+        there = facts.get((topic, key.partition))
+        if there is not None and there.was_read and start > there.end_offset:
+            yield Finding(
+                "share-beyond-end",
+                Severity.DAMAGE,
+                NAME,
+                f"share group {key.group_id} begins at offset {start} of {topic}-{key.partition}, which "
+                f"ends at {there.end_offset}",
+                "the group gets nothing until the partition is longer, and skips what is written below. "
+                "Set its offset with Kafka's kafka-share-groups --reset-offsets",
+                topic,
+                key.partition,
+                there.end_offset,
+                start,
+            )

@@ -1,0 +1,80 @@
+"""Snapshots of a partition's producers: that they can be read, and are of a time that the log has come to.
+
+`partition` makes one `Snapshots` for each partition. A start takes one and reads the log from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from headwater.broker.inspection.facts import Facts
+from headwater.broker.inspection.finding import Finding, Severity
+from headwater.broker.inspection.remedy import MoveAside
+from headwater.broker.inspection.segments import unreadable
+from headwater.log.producers import Producers
+from headwater.log.segment import file_name
+
+SNAPSHOT = ".snapshot"
+
+
+@dataclass(slots=True)
+class Snapshots:
+    """Those of one partition."""
+
+    facts: Facts
+    offsets: list[int] = field(default_factory=list)
+    """Of those that can be read."""
+
+    def read(self, names: list[str]) -> Iterator[Finding]:
+        for name in names:
+            if not name.endswith(SNAPSHOT):
+                continue
+            path = self.facts.place.directory / name
+            try:
+                found = Producers.from_bytes(path.read_bytes())
+            except OSError as error:
+                yield unreadable(self.facts, path, error)
+                continue
+            if found is None or not name[:20].isdigit():
+                yield self._finding(
+                    name,
+                    "snapshot-damaged",
+                    "this snapshot of the producers cannot be read",
+                    "the next start reads more of the log instead",
+                )
+                continue
+            self.facts.producer_id_max = max(self.facts.producer_id_max, *found.by_id, -1)
+            self.offsets.append(int(name[:20]))
+
+    def believed(self, is_clean: bool) -> int:
+        """Where the one is that a start takes: aborts below it are not looked for again."""
+        usable = sorted(self.offsets, reverse=True)
+        if not usable:
+            return 0
+        return usable[0] if is_clean or len(usable) == 1 else usable[1]
+
+    def beyond(self) -> Iterator[Finding]:
+        """Snapshots of a time that the log has not come to."""
+        end = self.facts.end_offset
+        for offset in self.offsets:
+            if self.facts.was_read and offset > end:
+                yield self._finding(
+                    file_name(offset, SNAPSHOT),
+                    "snapshot-beyond-end",
+                    f"a snapshot of the producers at offset {offset}; the log ends at {end}",
+                    "the next start removes it, and reads more of the log instead",
+                )
+
+    def _finding(self, name: str, kind: str, what: str, means: str) -> Finding:
+        place = self.facts.place
+        return Finding(
+            kind,
+            Severity.NUISANCE,
+            place.where(name),
+            what,
+            means,
+            place.topic,
+            place.number,
+            remedy=MoveAside("put it aside", (place.directory / name,)),
+        )

@@ -1,0 +1,59 @@
+"""Batches that a repair writes: empty ones for offsets whose records are gone, and the catalogue's own.
+
+`surgery` calls it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headwater.log.config import LogConfig
+from headwater.log.files import FileSystem
+from headwater.log.recovery import open_partition
+from headwater.record import batch as batches
+from headwater.record import records
+from headwater.record.batch import BatchHeader
+
+
+def empty_batch(first_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """A batch without records for the offsets [first_offset, next_offset), as compaction leaves them."""
+    header = BatchHeader(
+        base_offset=first_offset,
+        batch_length=0,
+        leader_epoch=max(leader_epoch, 0),
+        magic=2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=next_offset - first_offset - 1,
+        base_timestamp=-1,
+        max_timestamp=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=0,
+    )
+    return batches.pack(header, b"")
+
+
+def append_records(
+    files: FileSystem,
+    directory: Path,
+    found: Mapping[str, Mapping[str, Any]],
+    recovery_point: int,
+    now_ms: int,
+) -> None:
+    """Write to the catalogue's log as the broker would, and close it; made if it is not there."""
+    files.make_dir(directory)
+    config = LogConfig(compact=True, delete=False)
+    log, _ = open_partition(files, directory, config, now_ms, recovery_point=recovery_point)
+    try:
+        for key, value in found.items():
+            text = json.dumps(value, separators=(",", ":")).encode()
+            data = records.build([records.Record(0, now_ms, key.encode(), text)])
+            log.stage(data, batches.read_header(data), now_ms)
+        log.close()
+    finally:
+        log.abandon()

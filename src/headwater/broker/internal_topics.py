@@ -1,0 +1,197 @@
+"""The names that belong to the broker and to headwater's programs: who owns them, who may write them.
+
+One rule for every way in (CreateTopics, Metadata, Produce, CreatePartitions, AlterConfigs, a share group's
+dead letters), with an authorizer or without: `Topics` and the handlers ask here and nowhere else.
+
+- `__headwater_catalogue` and Kafka's `__cluster_metadata` are logs, but never topics.
+- A name that begins with `__headwater_` is headwater's: one that is not in the table cannot be created.
+  Nor can one that Kafka takes for the same as a name of the table ('.' and '_' are one letter to it): it
+  would keep the owner from creating its own.
+- Anybody who may create topics may create one of the table (Kafka allows it too, and a consumer's Metadata
+  does it unasked), but it gets its owner's number of partitions, where nobody gave one, and always the
+  configs that its owner relies on. Nobody can alter those; a topic that has others is put right at start.
+- A topic with `clients_write=False` is written by the broker alone; Produce is answered
+  INVALID_TOPIC_EXCEPTION, as Kafka answers for its own three. The others are how programs outside the
+  broker ask it for something or keep what they know, as ordinary clients; where there is an authorizer,
+  whoever changes a `__headwater_` topic must be allowed to alter the cluster as well
+  (`security.rules.asking`).
+- DeleteTopics is allowed, as with Kafka: the owner makes its topic again when it is next needed.
+- The partition of a record in Kafka's own three is a hash of its key: they do not grow (`hashed`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.broker.settings import Settings
+
+PREFIX = "__headwater_"
+CATALOGUE = "__headwater_catalogue"
+CLUSTER_METADATA = "__cluster_metadata"
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+EXCISIONS = "__headwater_excisions"
+AUDIT = "__headwater_audit"
+HEALTH = "__headwater_health"
+CLIENT_METRICS = "__client_metrics"
+
+KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+"""Those that clients are told are internal."""
+NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
+
+_COMPACTED = {"cleanup.policy": "compact"}
+_KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_WEEK_MS = 7 * 24 * 60 * 60 * 1000
+
+
+def _nothing(settings: Settings) -> dict[str, str]:
+    return {}
+
+
+def _segments(setting: str, **more: str) -> Callable[[Settings], dict[str, str]]:
+    """Segments of the size that a setting says: below 1 MiB only Kafka's internal name takes it."""
+
+    def configs(settings: Settings) -> dict[str, str]:
+        size = settings.get(setting)
+        name = "segment.bytes" if size >= 1024 * 1024 else "internal.segment.bytes"
+        return {name: str(size), **{key.replace("_", "."): value for key, value in more.items()}}
+
+    return configs
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One row of the table."""
+
+    owner: str
+    clients_write: bool
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Configs that the owner relies on: always these."""
+    defaults: Callable[[Settings], Mapping[str, str]] = _nothing
+    """Configs that it gets where whoever creates it gives none."""
+    partitions: str = ""
+    """The setting with their number; else there is one."""
+    loss: str = "what these records said is not known"
+    """What it means when records of it cannot be read."""
+
+    @property
+    def hashed(self) -> bool:
+        """Whether a record's partition is a hash of its key, so that their number must stay."""
+        return bool(self.partitions)
+
+    def count(self, settings: Settings) -> int:
+        return int(settings.get(self.partitions)) if self.partitions else 1
+
+    def configs(self, settings: Settings, given: Mapping[str, str]) -> dict[str, str]:
+        return {**self.defaults(settings), **given, **self.fixed}
+
+
+TABLE: Mapping[str, InternalTopic] = {
+    CONSUMER_OFFSETS: InternalTopic(
+        "the group coordinator",
+        False,
+        _COMPACTED,
+        _segments("offsets.topic.segment.bytes", compression_type="producer"),
+        "offsets.topic.num.partitions",
+        "groups that committed there may go back to an older commit",
+    ),
+    TRANSACTION_STATE: InternalTopic(
+        "the transaction coordinator",
+        False,
+        _COMPACTED,
+        _segments("transaction.state.log.segment.bytes", compression_type="uncompressed"),
+        "transaction.state.log.num.partitions",
+        "transactions that were written there may be as they were before",
+    ),
+    SHARE_GROUP_STATE: InternalTopic(
+        "the share coordinator, which moves its start itself",
+        False,
+        _KEPT_FOR_EVER,
+        _segments("share.coordinator.state.topic.segment.bytes"),
+        "share.coordinator.state.topic.num.partitions",
+        "share groups may deliver records once more that they had settled there",
+    ),
+    EXCISIONS: InternalTopic(
+        "the broker; programs write requests",
+        True,
+        _KEPT_FOR_EVER,
+        loss="requests to excise that were written there are not carried out: ask again",
+    ),
+    AUDIT: InternalTopic(
+        "the broker",
+        False,
+        _KEPT_FOR_EVER,
+        loss="what was excised there is not told any more, and is excised once more",
+    ),
+    HEALTH: InternalTopic(
+        "the broker: how it is",
+        False,
+        _COMPACTED,
+        lambda _: {"segment.bytes": str(1024**2), "segment.ms": "3600000"},
+        loss="what was told of the broker's health before this start may be shown on",
+    ),
+    CLIENT_METRICS: InternalTopic(
+        "the broker",
+        False,
+        defaults=lambda _: {"retention.ms": str(_WEEK_MS), "segment.bytes": str(16 * 1024**2)},
+    ),
+    "__headwater_capture": InternalTopic("captures: their positions", True, _COMPACTED),
+    "__headwater_verified": InternalTopic("views: when they were verified", True, _COMPACTED),
+    "__headwater_progress": InternalTopic(
+        "pipelines: how far they are",
+        True,
+        defaults=lambda _: {"cleanup.policy": "delete", "retention.ms": str(_WEEK_MS)},
+    ),
+}
+_KEYS = re.compile(r"__headwater_[a-zA-Z0-9._-]+_keys")
+_EDGES = InternalTopic("edges: keys under which something was written", True)
+
+
+def find(name: str) -> InternalTopic | None:
+    """The row of a topic; None: it is nobody's but its users'."""
+    return TABLE.get(name) or (_EDGES if _KEYS.fullmatch(name) else None)
+
+
+def why_not(name: str) -> str | None:
+    """Why no topic may be called this, in one sentence; None: it may."""
+    if name in NEVER_TOPICS:
+        return f"{name} is the broker's own log and cannot be a topic."
+    if find(name) is not None:
+        return None
+    same = name.replace(".", "_")
+    if same.startswith(PREFIX) or same in TABLE or same in NEVER_TOPICS:
+        return f"Names like {name} are reserved: those that begin with {PREFIX} are headwater's."
+    return None
+
+
+def configs(name: str, settings: Settings, given: Mapping[str, str]) -> dict[str, str]:
+    """What a topic gets that is created with these configs."""
+    row = find(name)
+    return dict(given) if row is None else row.configs(settings, given)
+
+
+def broken(name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """Configs that the owner relies on and that are not as they must be, with what they must be."""
+    row = find(name)
+    fixed = {} if row is None else row.fixed
+    return {key: value for key, value in fixed.items() if configs.get(key) != value}
+
+
+def java_hash(text: str) -> int:
+    """`abs(String.hashCode())` as Kafka's Utils.abs does it: by it Kafka chooses the partition."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+def written_by_broker(name: str) -> bool:
+    """Whether no client may write to it."""
+    row = find(name)
+    return row is not None and not row.clients_write

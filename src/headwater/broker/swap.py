@@ -1,0 +1,51 @@
+"""Putting rewritten segments in the place of the old ones, in a running broker.
+
+The cleaner and excision come here with what their process has made. The partition's maintenance lock is
+held for the exchange of files alone, never while a process works: retention and others would wait. What
+has begun is finished even if the broker stops meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headwater.broker.partition import Partition
+from headwater.log import compaction
+from headwater.log.compaction import Plan, Result
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+async def put_in_place(
+    broker: Broker, partition: Partition, plan: Plan, result: Result, *, keeps_dirty: bool = False
+) -> bool:
+    """False if the log is no longer what was planned for. `keeps_dirty`: nothing was compacted."""
+    work = _exchange(broker, partition, plan, result, keeps_dirty)
+    return await broker.supervisor.whole("segment swaps", work)
+
+
+async def _exchange(
+    broker: Broker, partition: Partition, plan: Plan, result: Result, keeps_dirty: bool
+) -> bool:
+    loop = asyncio.get_running_loop()
+    async with partition.maintenance:
+        cleaned_offset = partition.log.cleaned_offset
+        # Rewritten segments may have gaps; recovery must not take them for a torn tail.
+        await loop.run_in_executor(broker.executor, broker.store.checkpoint)
+        exchange = compaction.begin(partition.log, plan, result)
+        if exchange is None:
+            return False
+        try:
+            await loop.run_in_executor(broker.executor, exchange.run)
+            old = compaction.finish(exchange)
+        except Exception as error:
+            await partition.reopen(error)  # only the disk knows how far it came
+            raise
+        if keeps_dirty:
+            exchange.log.cleaned_offset = cleaned_offset
+        await partition.when_unread()
+        for segment in old:
+            segment.close()
+    return True

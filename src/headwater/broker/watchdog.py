@@ -1,0 +1,128 @@
+"""Names any turn of the event loop that takes too long, with its stack: while it lasts, nobody is served.
+
+A thread asks the loop for a sign of life, and looks at the stack of the loop's thread while it has to
+wait. The broker starts one; `event.loop.turn.warn.ms` says what is too long, 0 turns it off. A turn is
+measured from the question on, so up to a quarter of the limit of it may be missing.
+
+Not every silence is a turn: a process that was stopped (SIGSTOP, a machine that sleeps) is silent, too.
+Then this thread has not run either, and no processor time has gone by: such time does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from headwater.broker.health import Health
+
+logger = logging.getLogger("headwater.broker")
+
+ASKS_PER_LIMIT = 4
+LOG_EVERY_S = 10.0
+OFF_S = 1.0
+FRAMES_MAX = 12
+
+
+class Watchdog:
+    """Watches the loop on which `start` is called."""
+
+    def __init__(self, health: Health, limit_ms: Callable[[], int]) -> None:
+        self._health = health
+        self._limit_ms = limit_ms
+        self._stopped = threading.Event()
+        self._answered = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._logged_at = float("-inf")
+        self._unlogged = 0
+
+    def start(self) -> None:
+        loop, watched = asyncio.get_running_loop(), threading.get_ident()
+        self._thread = threading.Thread(
+            target=self._watch, args=(loop, watched), name="headwater-watchdog", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._answered.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, watched: int) -> None:
+        while not self._stopped.is_set():
+            limit_s = self._limit_ms() / 1000
+            if limit_s <= 0:
+                self._stopped.wait(OFF_S)
+                continue
+            self._health.loop.limit_ms = self._limit_ms()
+            try:
+                turn_s, stack = self._ask(loop, watched, limit_s)
+            except RuntimeError:  # the loop is closed
+                return
+            if self._stopped.is_set():
+                return
+            self._judge(turn_s, limit_s, stack)
+            self._stopped.wait(limit_s / ASKS_PER_LIMIT)
+
+    def _ask(
+        self, loop: asyncio.AbstractEventLoop, watched: int, limit_s: float
+    ) -> tuple[float, str]:
+        """How long the loop took to answer, and the deepest stack seen meanwhile: the others
+        were between two callbacks, and tell nothing."""
+        step_s, stack = limit_s / ASKS_PER_LIMIT, ""
+        self._answered.clear()
+        loop.call_soon_threadsafe(self._answered.set)
+        turn_s, answered = 0.0, False
+        while not answered:
+            before, before_cpu = time.monotonic(), time.process_time()
+            answered = self._answered.wait(step_s)
+            passed, cpu = time.monotonic() - before, time.process_time() - before_cpu
+            turn_s += counted(passed, cpu, step_s)
+            if not answered:
+                stack = max(stack, stack_of(watched), key=lambda seen: seen.count("\n"))
+        return turn_s, stack
+
+    def _judge(self, turn_s: float, limit_s: float, stack: str) -> None:
+        milliseconds = round(turn_s * 1000)
+        if turn_s < limit_s:
+            if milliseconds * 2 > self._health.loop.limit_ms:
+                self._health.lasted(milliseconds)
+            return
+        stack = stack or "(it was over before it could be looked at)"
+        self._health.turned(milliseconds, stack)
+        now = time.monotonic()
+        if now - self._logged_at < LOG_EVERY_S:
+            self._unlogged += 1
+            return
+        more = f"; {self._unlogged} others since the last such line" if self._unlogged else ""
+        logger.warning("the event loop was busy for %d ms%s:\n%s", milliseconds, more, stack)
+        self._logged_at, self._unlogged = now, 0
+
+
+def counted(passed_s: float, cpu_s: float, step_s: float) -> float:
+    """How much of the time that went by while waiting for `step_s` is the loop's.
+
+    This thread should have been back after `step_s`. It was not: either the loop's thread kept the
+    interpreter to itself (the processor was busy), or the whole process was not running.
+    """
+    late_s = passed_s - step_s
+    if late_s > step_s and cpu_s < late_s / 2:
+        return step_s
+    return passed_s
+
+
+def stack_of(thread: int) -> str:
+    """Where a thread is, the innermost call last."""
+    frame = sys._current_frames().get(thread)
+    if frame is None:
+        return ""
+    innermost = traceback.StackSummary.extract(
+        traceback.walk_stack(frame), limit=FRAMES_MAX, lookup_lines=False
+    )
+    innermost.reverse()
+    return "".join(f"  {each.filename}:{each.lineno} {each.name}\n" for each in innermost).rstrip()

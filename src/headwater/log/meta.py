@@ -1,0 +1,66 @@
+"""`meta.properties`: whose data folder it is, in Kafka's format. Read and written by `store`.
+
+cluster.id, directory.id, node.id, version     Kafka's
+headwater.…=true                               something that was made once and for all (`note`)
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from pathlib import Path
+
+from headwater.errors import HeadwaterError
+from headwater.log.files import FileSystem
+
+META = "meta.properties"
+
+
+def new_id() -> str:
+    """An id in Kafka's form: a UUID as 22 characters of URL-safe base64, not starting with '-'."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+class Meta:
+    """The file's lines, made at the first start."""
+
+    def __init__(self, files: FileSystem, root: Path, node_id: int) -> None:
+        """Raises HeadwaterError if the folder is another node's."""
+        self._files = files
+        self._path = root / META
+        text = (files.read_bytes(self._path) or b"").decode("utf-8", "replace")
+        found = dict(
+            line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
+        )
+        if found.get("node.id", str(node_id)) != str(node_id):
+            raise HeadwaterError(
+                f"{root} belongs to node {found['node.id']}, not to node {node_id}.",
+                hint=f"Start with --set node.id={found['node.id']}, or use another folder.",
+            )
+        self._lines = found or {
+            "cluster.id": new_id(),
+            "directory.id": new_id(),
+            "node.id": str(node_id),
+            "version": "1",
+        }
+        self.cluster_id = self._lines.get("cluster.id") or new_id()
+        self.directory_id = self._lines.get("directory.id") or new_id()
+        if not found:
+            self._write()
+
+    def is_noted(self, name: str) -> bool:
+        """Whether `note` has been called with this name, in this start or an earlier one."""
+        return self._lines.get(name) == "true"
+
+    def note(self, name: str) -> None:
+        """Write down for good that something has been made."""
+        if not self.is_noted(name):
+            self._lines[name] = "true"
+            self._write()
+
+    def _write(self) -> None:
+        lines = [f"{name}={value}\n" for name, value in self._lines.items()]
+        self._files.write_atomic(self._path, "".join(lines).encode())

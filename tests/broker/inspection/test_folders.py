@@ -1,0 +1,198 @@
+"""The catalogue and the folders: each thing that can be wrong between them is named, and put right."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.inspection.finding import Finding, Severity
+from headwater.log import checkpoints
+from headwater.log.files import Files
+from tests.broker.inspection.world import (
+    World,
+    batches_of,
+    checked,
+    flip,
+    mended,
+    read_folder,
+)
+from tests.broker.serving import serving
+
+CATALOGUE = "__headwater_catalogue-0"
+
+
+def the(kind: str, found: list[Finding]) -> Finding:
+    (finding,) = [each for each in found if each.kind == kind]
+    return finding
+
+
+def catalogue_log(world: World) -> Path:
+    return world.segments("__headwater_catalogue")[-1]
+
+
+def test_a_missing_catalogue_is_made_anew_and_no_topic_is_lost(world: World) -> None:
+    shutil.rmtree(world.data / CATALOGUE)
+    wrong = checked(world.data).wrong
+    finding = the("catalogue-missing", wrong)
+    assert finding.remedy is not None
+    assert "configs" in finding.remedy.says
+    assert "folder-unknown" in {each.kind for each in wrong}
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+    assert read_folder(world.data, committed=True) == world.committed
+
+
+def test_a_topic_made_anew_loses_nothing_to_retention(world: World) -> None:
+    shutil.rmtree(world.data / CATALOGUE)
+    mended(world.data)
+    with serving(world.data) as broker:
+        assert broker.log("orders").config.retention_ms == -1
+        assert broker.log("__consumer_offsets").config.compact
+
+
+def test_producer_ids_are_never_given_twice_after_the_catalogue_was_lost(world: World) -> None:
+    shutil.rmtree(world.data / CATALOGUE)
+    mended(world.data)
+    with serving(world.data) as broker:
+        given = broker.run(broker.broker.catalogue.next_producer_id())
+        used = [
+            producer_id
+            for key in broker.broker.topics.partitions
+            for producer_id in broker.log(*key).producers.by_id
+        ]
+        assert given > max(used)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_damaged_record_of_the_catalogue_costs_no_topic(world: World, number: int) -> None:
+    path = catalogue_log(world)
+    position, header = batches_of(path)[number]
+    flip(path, position + header.size - 3)
+    finding = the("batch-damaged", checked(world.data).wrong)
+    assert (finding.topic, finding.first_offset) == ("__headwater_catalogue", number)
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_catalogue_that_was_cut_costs_no_topic(world: World, kept: int) -> None:
+    path = catalogue_log(world)
+    position, header = batches_of(path)[kept]
+    path.write_bytes(path.read_bytes()[:position])
+    finding = the("records-missing", checked(world.data).wrong)
+    assert (finding.severity, finding.first_offset) == (Severity.LOSS, header.base_offset)
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_missing_folder_is_a_loss_and_its_offsets_are_not_given_again(world: World) -> None:
+    end = checkpoints.read_durable_offset(Files(), world.folder("orders", 1))
+    shutil.rmtree(world.folder("orders", 1))
+    (finding,) = checked(world.data).wrong
+    assert (finding.kind, finding.severity) == ("folder-missing", Severity.LOSS)
+    assert (finding.first_offset, finding.last_offset) == (0, end - 1)
+    mended(world.data)
+    rest = {at: row for at, row in world.uncommitted.items() if at[:2] != ("orders", 1)}
+    assert read_folder(world.data) == rest
+    with serving(world.data) as broker:
+        assert broker.log("orders", 1).next_offset == end
+
+
+def test_a_folder_of_an_unknown_topic_is_taken_into_the_catalogue(world: World) -> None:
+    strange = world.data / "found-0"
+    shutil.copytree(world.folder("orders"), strange)
+    topic_id = uuid.uuid4()
+    checkpoints.write_topic_id(Files(), strange, topic_id)
+    (finding,) = checked(world.data).wrong
+    assert (finding.kind, finding.topic) == ("folder-unknown", "found")
+    mended(world.data)
+    with serving(world.data) as broker:
+        assert broker.broker.catalogue.topics["found"].id == topic_id
+        assert broker.log("found").next_offset == broker.log("orders").next_offset
+
+
+def test_a_second_folder_of_a_topic_is_set_aside(world: World) -> None:
+    shutil.copytree(world.folder("orders"), world.data / "copy-0")
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "two-folders-of-one-topic"
+    mended(world.data)
+    assert list(world.data.glob("copy-0.*-stray"))
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize("text", [b"", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n", None])
+def test_a_folder_that_does_not_know_its_topic_is_told(world: World, text: bytes | None) -> None:
+    path = world.folder("orders") / checkpoints.PARTITION_METADATA
+    if text is None:
+        path.unlink()
+    else:
+        path.write_bytes(text)
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "topic-id-wrong"
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_folder_that_was_set_aside_gets_its_name_back(world: World) -> None:
+    world.folder("orders").rename(world.data / f"orders-0.{uuid.uuid4().hex}-stray")
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "folder-set-aside"
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_what_a_deleted_topic_has_left_is_a_note(world: World) -> None:
+    with serving(world.data) as broker, broker.wire() as wire:
+        kept = shutil.copytree(world.folder("excised"), world.data.parent / "kept")
+        answer = wire.ask("delete_topics", 6, topics=[{"name": "excised"}], timeout=9000)
+        assert not answer.responses[0].error_code.value
+    shutil.copytree(kept, world.folder("excised"))
+    report = checked(world.data)
+    assert [each.kind for each in report.wrong] in ([], ["commit-without-topic"])
+    assert the("folder-of-deleted-topic", report.findings).topic == "excised"
+
+
+def test_leftovers_and_unknown_files_are_notes(world: World) -> None:
+    (world.data / f"{uuid.uuid4().hex}-delete").mkdir()
+    (world.data / "notes.txt").write_text("mine")
+    (world.folder("orders") / "more.txt").write_text("mine")
+    (world.folder("orders") / f"{0:020d}.log.cleaned").write_bytes(b"half")
+    (world.folder("orders") / f"{0:020d}.log.deleted").write_bytes(b"old")
+    report = checked(world.data)
+    assert report.wrong == []
+    kinds = sorted(each.kind for each in report.findings)
+    assert kinds == ["folder-doomed", "leftover", "leftover", "unknown-file", "unknown-file"]
+
+
+def test_a_catalogue_whose_beginning_is_gone_begins_at_0_again(world: World) -> None:
+    """A start refuses any other."""
+    path = catalogue_log(world)
+    position, header = batches_of(path)[2]
+    later = path.with_name(f"{header.base_offset:020d}.log")
+    later.write_bytes(path.read_bytes()[position:])
+    path.unlink()
+    wrong = checked(world.data).wrong
+    assert the("records-missing", wrong).last_offset == header.base_offset - 1
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_catalogue_without_all_that_tells_its_length_costs_no_topic(world: World) -> None:
+    path = catalogue_log(world)
+    position, _ = batches_of(path)[2]
+    path.write_bytes(path.read_bytes()[:position])
+    (path.parent / checkpoints.DURABLE_OFFSET).unlink()
+    (world.data / checkpoints.RECOVERY_POINTS).unlink()
+    assert "records-missing" in {each.kind for each in checked(world.data).wrong}
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_missing_meta_file_is_named(world: World) -> None:
+    (world.data / "meta.properties").unlink()
+    (finding,) = checked(world.data).wrong
+    assert (finding.where, finding.remedy) == ("meta.properties", None)
+    assert "cluster id" in finding.means

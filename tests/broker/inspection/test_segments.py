@@ -1,0 +1,257 @@
+"""Damage in segments: named exactly, mended, and everything that is not damaged is served afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.broker.inspection.check import inspect
+from headwater.broker.inspection.finding import Severity
+from headwater.log import checkpoints
+from headwater.log.files import Files
+from headwater.record import batch as batches
+from tests.broker.inspection.world import (
+    Rows,
+    World,
+    batches_of,
+    checked,
+    flip,
+    mended,
+    patch,
+    read_folder,
+)
+
+
+def without(rows: Rows, topic: str, partition: int, first: int, last: int) -> Rows:
+    return {
+        at: row
+        for at, row in rows.items()
+        if at[:2] != (topic, partition) or not first <= at[2] <= last
+    }
+
+
+@pytest.mark.parametrize("topic", ["orders", "keyed", "paid"])
+@pytest.mark.parametrize("which", ["first", "middle", "last of the file", "very last"])
+def test_a_damaged_batch_is_named_and_put_aside_and_the_rest_serves(
+    world: World, topic: str, which: str
+) -> None:
+    segments = world.segments(topic)
+    path = segments[-1] if which == "very last" else segments[len(segments) // 2]
+    while len(batches_of(path)) < 3:
+        path = segments[segments.index(path) - 1]
+    found = [each for each in batches_of(path) if not each[1].is_control and each[1].record_count]
+    position, header = {"first": found[0], "middle": found[len(found) // 2]}.get(which, found[-1])
+    flip(path, position + 70)
+
+    (finding,) = checked(world.data).wrong
+    assert (finding.kind, finding.severity) == ("batch-damaged", Severity.DAMAGE)
+    assert (finding.topic, finding.partition) == (topic, 0)
+    assert finding.first_offset is not None
+    assert finding.last_offset is not None
+    assert finding.first_offset <= header.base_offset
+    assert finding.last_offset >= header.last_offset
+    if topic != "keyed":  # compaction leaves gaps, which then are part of the hole
+        assert (finding.first_offset, finding.last_offset) == (
+            header.base_offset,
+            header.last_offset,
+        )
+
+    damaged = path.read_bytes()
+    outcome = mended(world.data)
+    assert outcome.aside is not None
+    assert (outcome.aside / path.relative_to(world.data)).read_bytes() == damaged
+    expected = without(world.uncommitted, topic, 0, header.base_offset, header.last_offset)
+    assert read_folder(world.data) == expected
+
+
+@pytest.mark.parametrize("byte", [0, 5, 7, 8, 11, 16])
+def test_a_damaged_frame_is_mended_without_loss(world: World, byte: int) -> None:
+    """Base offset, length and magic lie outside the checksum: what they must be can be told."""
+    path = world.segments("orders")[1]
+    position, header = batches_of(path)[1]
+    flip(path, position + byte, 3)
+    (finding,) = checked(world.data).wrong
+    assert finding.kind in ("batch-damaged", "batch-misplaced")
+    assert finding.first_offset == header.base_offset
+    assert "no record is lost" in (finding.remedy.says if finding.remedy else "")
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_an_impossible_leader_epoch_is_mended(world: World) -> None:
+    path = world.segments("orders")[1]
+    position, _ = batches_of(path)[1]
+    patch(path, position + 12, (77).to_bytes(4, "big"))
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "epoch-impossible"
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_records_that_cannot_be_read_under_a_right_checksum_are_put_aside(world: World) -> None:
+    path = world.segments("orders")[0]
+    data = path.read_bytes()
+    position, header = next(each for each in batches.scan(data) if not each[1].codec)
+    broken = bytearray(data[position + batches.HEADER_BYTES : position + header.size])
+    broken[0] ^= 0x40  # the first record's length
+    patch(path, position, batches.pack(header, bytes(broken)))
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "records-unreadable"
+    assert (finding.first_offset, finding.last_offset) == (header.base_offset, header.last_offset)
+    mended(world.data)
+    expected = without(world.uncommitted, "orders", 0, header.base_offset, header.last_offset)
+    assert read_folder(world.data) == expected
+
+
+def test_a_torn_tail_is_a_note_and_repair_cuts_it_and_keeps_the_bytes(world: World) -> None:
+    path = world.segments("orders")[-1]
+    torn = path.read_bytes()[:100]
+    with path.open("ab") as file:
+        file.write(torn)
+    (world.data / ".kafka_cleanshutdown").unlink()
+    report = checked(world.data)
+    assert report.wrong == []
+    (note,) = [each for each in report.findings if each.kind == "torn-tail"]
+    assert "nothing is lost" in note.means
+    outcome = mended(world.data)
+    assert outcome.aside is not None
+    (saved,) = outcome.aside.rglob("*.from-byte-*")
+    assert saved.read_bytes() == torn
+    assert read_folder(world.data) == world.uncommitted
+
+
+def _cut(path: Path) -> None:
+    position, _ = batches_of(path)[-1]
+    os.truncate(path, position)
+
+
+def _tear(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 10)
+
+
+@pytest.mark.parametrize("harm", [_cut, _tear, Path.unlink])
+@pytest.mark.parametrize("number", [1, -1])
+def test_acknowledged_records_that_are_missing_are_named(
+    world: World, number: int, harm: Callable[[Path], None]
+) -> None:
+    path = world.segments("orders")[number]
+    last = batches_of(path)[-1][1]
+    first = batches_of(path)[0][1].base_offset if harm is Path.unlink else last.base_offset
+    harm(path)
+    if harm is Path.unlink:
+        for suffix in (".index", ".timeindex"):
+            path.with_suffix(suffix).unlink()
+    wrong = checked(world.data).wrong  # an index may point behind the cut, too
+    (finding,) = [each for each in wrong if each.severity is not Severity.NUISANCE]
+    assert finding.severity is (Severity.DAMAGE if harm is _tear else Severity.LOSS)
+    assert (finding.first_offset, finding.last_offset) == (first, last.last_offset)
+    mended(world.data)
+    expected = without(world.uncommitted, "orders", 0, first, last.last_offset)
+    assert read_folder(world.data) == expected
+
+
+def test_the_first_segment_missing_moves_the_start(world: World) -> None:
+    first, second, *_ = world.segments("orders")
+    begins = batches_of(second)[0][1].base_offset
+    first.unlink()
+    (finding,) = checked(world.data).wrong
+    assert (finding.kind, finding.first_offset, finding.last_offset) == (
+        "records-missing",
+        0,
+        begins - 1,
+    )
+    mended(world.data)
+    assert read_folder(world.data) == without(world.uncommitted, "orders", 0, 0, begins - 1)
+
+
+def test_a_batch_missing_in_the_middle_is_a_loss(world: World) -> None:
+    path = world.segments("orders")[1]
+    position, header = batches_of(path)[2]
+    data = path.read_bytes()
+    path.write_bytes(data[:position] + data[position + header.size :])
+    wrong = checked(world.data).wrong
+    (loss,) = [each for each in wrong if each.severity is Severity.LOSS]
+    assert (loss.first_offset, loss.last_offset) == (header.base_offset, header.last_offset)
+    mended(world.data)
+    expected = without(world.uncommitted, "orders", 0, header.base_offset, header.last_offset)
+    assert read_folder(world.data) == expected
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_an_index_that_lies_is_named_and_made_anew(world: World, suffix: str) -> None:
+    topic = "paid"
+    path = next(p for p in sorted(world.folder(topic).glob(f"*{suffix}")) if p.stat().st_size)
+    flip(path, path.stat().st_size - 10, 5)
+    (finding,) = checked(world.data).wrong
+    assert finding.where == str(path.relative_to(world.data))
+    mended(world.data)
+    assert read_folder(world.data, committed=True) == world.committed
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_missing_index_is_only_a_note(world: World, suffix: str) -> None:
+    path = world.segments("orders")[0].with_suffix(suffix)
+    path.unlink()
+    report = checked(world.data)
+    assert report.wrong == []
+    assert [each.kind for each in report.findings if "index" in each.kind] == ["index-missing"]
+    mended(world.data)
+    assert path.exists()
+
+
+def test_a_start_offset_beyond_the_end_is_put_right(world: World) -> None:
+    path = world.data / checkpoints.START_OFFSETS
+    offsets = checkpoints.read_offsets(Files(), path)
+    checkpoints.write_offsets(Files(), path, {**offsets, ("orders", 0): 5000})
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "start-beyond-end"
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("orders-0/durable-offset", "durable-offset-damaged"),
+        ("orders-0/leader-epoch-checkpoint", "epochs-wrong"),
+        ("recovery-point-offset-checkpoint", "checkpoint-damaged"),
+        ("log-start-offset-checkpoint", "checkpoint-damaged"),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_and_put_aside(world: World, name: str, kind: str) -> None:
+    (world.data / name).write_bytes(b"nonsense")
+    assert [each.kind for each in checked(world.data).wrong] == [kind]
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_damaged_snapshot_of_producers_is_put_aside(world: World) -> None:
+    path = max(world.folder("paid").glob("*.snapshot"))
+    flip(path, 8)
+    (finding,) = checked(world.data).wrong
+    assert finding.kind == "snapshot-damaged"
+    mended(world.data)
+    assert read_folder(world.data, committed=True) == world.committed
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_looked_at(world: World) -> None:
+    path = world.segments("orders")[0]
+    path.unlink()
+    path.mkdir()  # the one thing that not even root can read
+    flip(world.segments("paid")[0], 70)
+    kinds = [each.kind for each in inspect(world.data).wrong]
+    assert kinds == ["unreadable", "batch-damaged"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_bit_flipped_in_a_segment_is_found(world: World, seed: int) -> None:
+    """Every byte of a batch matters, and none of them is overlooked."""
+    dice = random.Random(seed)
+    path = dice.choice(world.segments("orders", 1))
+    flip(path, dice.randrange(path.stat().st_size), dice.randrange(8))
+    assert checked(world.data).wrong, f"seed {seed}"
+    mended(world.data)

@@ -1,0 +1,1 @@
+"""The fault matrix: every operation of the broker under every fault of its disk."""
