@@ -167,7 +167,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 REMEMBERING: dict[str, object] = {}
 FORGETFUL: dict[str, object] = {
-    "transactional.id.expiration.ms": "1000",
+    "transactional.id.expiration.ms": "3000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
 }
 """A broker that forgets who owned sooner than a zombie wakes up."""
