@@ -28,6 +28,7 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 SIZE_MAX = 256 * 1024 * 1024
 """More than any batch that a producer means well by: messages are limited to a few megabytes."""
 
+_GZIP_STEP_BYTES = 16 * 1024
 _GZIP_WBITS = 31  # 15 bits of window, and a gzip header around the stream
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -81,19 +82,23 @@ def _within(data: bytes, size_max: int) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
+    view, position = memoryview(data), 0
     pieces: list[bytes] = []
-    remaining, rest = size_max + 1, bytes(data)
+    remaining = size_max + 1
     try:
-        while rest or not pieces:
+        while position < len(view) or not position:
             member = zlib.decompressobj(_GZIP_WBITS)
-            piece = member.decompress(rest, remaining)
-            remaining -= len(piece)
-            if remaining <= 0:
-                raise PayloadTooLarge(f"the records take more than {size_max} bytes")
-            if not member.eof:
-                raise CorruptBatch("gzip data breaks off")
-            pieces.append(piece)
-            rest = member.unused_data
+            while not member.eof:
+                # A little at a time: zlib copies all that follows the end of a member.
+                some = view[position : position + _GZIP_STEP_BYTES]
+                if not some:
+                    raise CorruptBatch("gzip data breaks off")
+                piece = member.decompress(some, remaining)
+                position += len(some) - len(member.unused_data)
+                remaining -= len(piece)
+                if remaining <= 0:
+                    raise PayloadTooLarge(f"the records take more than {size_max} bytes")
+                pieces.append(piece)
     except zlib.error as error:
         raise CorruptBatch(f"not gzip data: {error}") from None
     return b"".join(pieces)
