@@ -161,7 +161,7 @@ class _Bounds:
 
     def checked(self, candidate: Candidate, payload_bytes: int) -> Checked:
         """What became of a batch. A refusal holds nothing of what it was found in."""
-        limit = min(payload_bytes, self._payload_bytes)
+        limit = max(min(payload_bytes, self._payload_bytes), 0)
         try:
             return self._prepared(candidate, limit)
         except RecordError as error:
