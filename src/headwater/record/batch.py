@@ -224,7 +224,8 @@ def validate_produced(
         records, start = buffer, HEADER_BYTES
     else:
         stored = memoryview(buffer)[HEADER_BYTES:]
-        records, start = codecs.decompress(header.codec, stored, payload_bytes_max), 0
+        start = 0
+        records = codecs.decompress(header.codec, stored, payload_bytes_max, single=True)
         if on_payload is not None:
             on_payload(len(records))
     try:
