@@ -272,7 +272,7 @@ def test_the_remedy_that_the_sentence_names_brings_everything_back(
     command = [sys.executable, "-m", "headwater", "repair", str(data), "--yes"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ran.stderr == ""
-    assert ran.returncode == (harm is lost_with_checkpoints_and_meta), "the folder's id is lost"
+    assert ran.returncode == 0
     with serving(data) as broker, broker.wire() as wire:
         for topic in ("a", "b", "c"):
             assert len(read_all(wire, topic)) == 1

@@ -37,6 +37,19 @@ def test_a_folder_keeps_its_identity() -> None:
     assert len(first.cluster_id) == 22
 
 
+@pytest.mark.parametrize("lost", ["cluster.id", "directory.id"])
+def test_an_id_that_was_lost_is_made_up_once(lost: str) -> None:
+    disk = FaultyDisk()
+    opened(disk)
+    path = ROOT / "meta.properties"
+    lines = (disk.read_bytes(path) or b"").decode().splitlines(keepends=True)
+    disk = disk.kill()
+    disk.write(path, "".join(each for each in lines if lost not in each).encode())
+    first = opened(disk)
+    again = opened(disk.kill())
+    assert (again.cluster_id, again.directory_id) == (first.cluster_id, first.directory_id)
+
+
 def test_meta_properties_are_kafkas() -> None:
     disk = FaultyDisk()
     store = opened(disk, node_id=7)
