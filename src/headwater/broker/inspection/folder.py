@@ -110,7 +110,7 @@ def _sort(folder: Folder, name: str) -> None:
 
 
 def _read_offsets(folder: Folder, name: str, names: list[str]) -> None:
-    """An empty file and none are the same; one that cannot be understood is none, too, but told."""
+    """One that cannot be understood is none, but told. Kafka makes its files empty, and fills them later."""
     if name not in names:
         return
     try:
@@ -119,7 +119,8 @@ def _read_offsets(folder: Folder, name: str, names: list[str]) -> None:
         folder.damaged[name] = error.strerror or str(error)
         return
     folder.offsets[name] = checkpoints.read_offsets(Files(), folder.root / name)
-    if not folder.offsets[name] and data.strip() != b"0\n0":
+    is_new = data.strip() == b"0\n0" or (folder.is_kafkas and not data)
+    if not folder.offsets[name] and not is_new:
         folder.damaged[name] = "it is no list of partitions and offsets"
 
 
