@@ -140,10 +140,14 @@ def test_a_consumer_with_little_room_gets_past_what_was_excised(tmp_path: Path) 
             assert producer.flush(60) == 0
         done = excise(broker.bootstrap, "orders", "--offsets", "0:0-249", "--yes", "--json")
         assert done.returncode == 0, done.stderr
-        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [*range(250, 300)]
+        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [
+            *range(250, 300)
+        ]
         broker.kill()  # before a checkpoint says that anything was changed
     with broker_on(tmp_path / "log") as broker:
-        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [*range(250, 300)]
+        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [
+            *range(250, 300)
+        ]
 
 
 def test_a_request_that_was_interrupted_is_carried_out_after_the_restart(tmp_path: Path) -> None:

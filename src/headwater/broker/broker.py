@@ -92,10 +92,11 @@ class Broker:
         self._let_in: dict[Connection, int] = {}
         self.stopping = False
         self._per_host: Counter[str] = Counter()
-        self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
+        listening = _listeners(listen, advertise, self.settings)
+        self.doors = Doors(listening, self.settings, self.supervisor)
         self._requests_bytes = 0
         self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
 
@@ -116,13 +117,13 @@ class Broker:
     async def start(self) -> None:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
-        self.disk = DiskThreads(COMMIT_THREADS)
+        self.disk = DiskThreads(COMMIT_THREADS, self.supervisor)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
             self.disk_space = DiskSpace(
-                self._files, self.data, self.settings, self.health, self.clock.now_ms
+                self._files, self.data, self.settings, self.supervisor, self.clock.now_ms
             )
             self.disk_space.look()
             self.disk.write_failed = self._write_failed
@@ -153,7 +154,7 @@ class Broker:
                 self.clock,
                 self.offsets_topic,
                 self.catalogue,
-                self.supervisor.failed,
+                self.supervisor,
             )
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
@@ -253,6 +254,8 @@ class Broker:
             connection.close()
         while self.connections:  # each goes when its answers are out, or is cut off
             await asyncio.sleep(0.005)
+        names = {api.name for api in self.apis.values()}  # requests of those who went away
+        await self.supervisor.settle(names, max(deadline - self.clock.monotonic(), 0))
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
@@ -297,7 +300,7 @@ class Broker:
         self.connections.discard(connection)
         self.waiting_for_room.pop(connection, None)
         self._let_in.pop(connection, None)
-        self.shares.disconnected(connection)
+        self.supervisor.call("share groups", self.shares.disconnected, connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
@@ -326,7 +329,7 @@ class Broker:
             del self.waiting_for_room[connection]
             self._let_in[connection] = size
             free -= size
-            connection.room()
+            self.supervisor.call("connections", connection.room)
 
     def let_in_again(self) -> None:
         """Once in a while: whoever was let in and then sent nothing keeps nobody else out."""

@@ -51,7 +51,7 @@ class ShareCoordinator:
         self.updates_per_snapshot: int = broker.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor.failed)
+        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unfinished: dict[Key, Keeper] = {}
