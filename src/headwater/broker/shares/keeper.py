@@ -117,8 +117,6 @@ class Keeper:
         start = await self._shares.in_thread(
             starting.offset_at, reset, source.log, self._shares.clock.now_ms()
         )
-        await self.reset(start)
-
         await self._reset(start)
 
     async def reset(self, start: int) -> None:
