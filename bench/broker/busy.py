@@ -44,7 +44,7 @@ SETTINGS = {
 PLAIN = {"internal.segment.bytes": "4000000", "retention.bytes": "50000000"}
 COMPACTED = {
     "cleanup.policy": "compact",
-    "internal.segment.bytes": "1000000",
+    "internal.segment.bytes": "30000",
     "min.cleanable.dirty.ratio": "0.1",
 }
 _STACK = re.compile(r"busy for (\d+) ms(.*?):\n((?:  .*\n?)+)")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import connection, disk, partition
+from headwater.broker import disk, partition, turns
 from headwater.broker.partition import WAITERS, Partition
 from headwater.record import batch as batches
 from headwater.record import records
@@ -112,7 +112,8 @@ def test_a_watcher_that_fails_keeps_nobody_from_reading(data: Path) -> None:
         until(lambda: broker.call(lambda: len(of(broker).watchers)) == 2, "the reader to wait")
         assert put(writer) is ErrorCode.none
         assert reader.receive()[1].responses[0].partitions[0].records
-        assert faulty.told and failures(broker) == 1
+        until(lambda: failures(broker) == 1, "the other watcher to be told")
+        assert faulty.told
         broker.call(lambda: of(broker).watchers.discard(faulty))
 
 
@@ -145,7 +146,7 @@ def test_a_read_that_fails_costs_one_connection_and_is_counted(data: Path, cold:
 def test_many_who_wait_are_told_in_several_turns_and_none_is_forgotten(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (connection, disk, partition):
+    for module in (disk, partition, turns):
         monkeypatch.setattr(module, "TURN_S", -1.0)  # one in each turn
     hand = HandDisk()
     with serving(data, files=hand) as broker, broker.wire() as one, broker.wire() as two:

@@ -48,6 +48,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
+from headwater.broker.turns import Turns
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
@@ -95,6 +96,7 @@ class Broker:
         self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
+        self.turns = Turns(self.supervisor)
         listening = _listeners(listen, advertise, self.settings)
         self.doors = Doors(listening, self.settings, self.supervisor)
         self._requests_bytes = 0

@@ -43,8 +43,6 @@ INBOX_MAX = 16
 SMALL_BYTES = 64 * 1024
 """What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
 TASK = "connections"
-TURN_S = 0.005
-"""For so long one client's requests are taken and started in a turn; then others have theirs."""
 LOGIN_SECONDS = 30.0
 """A client that has not logged in by then is dropped."""
 _SIZE = struct.Struct(">i")
@@ -177,7 +175,12 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         self._end += count
         self.last_active = self.broker.clock.monotonic()
-        self._read_on()
+        if self._goes_on:
+            return
+        if self.broker.turns.has_time():
+            self._read_on()
+        else:
+            self._go_on_soon()
 
     def _read_on(self) -> None:
         try:
@@ -196,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_frames(self) -> bool:
         """Take what is complete, and start it; whether there was any."""
-        before, until = self._start, self._turn_ends()
+        before = self._start
         view = memoryview(self._buffer)
         try:
             while self._end - self._start >= 4 and not self._closing:
@@ -218,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 self._receive(view[first:end])
                 self._start = end
-                if self.broker.clock.monotonic() > until:
+                if not self.broker.turns.has_time():
                     self._go_on_soon()
                     break
         finally:
@@ -318,7 +321,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Start what may start, then read on or stop reading."""
-        until = self._turn_ends()
         while self._inbox and not self._write_paused and not self._closing:
             if self._muted is not None:
                 break
@@ -328,21 +330,19 @@ class Connection(asyncio.BufferedProtocol):
             ):
                 break
             self._run(*self._inbox.popleft())
-            if self._inbox and self.broker.clock.monotonic() > until:
+            if self._inbox and not self.broker.turns.has_time():
                 self._go_on_soon()
                 break
         self._balance_reading()
 
-    def _turn_ends(self) -> float:
-        """When the others are to have their turn, however much this client has sent."""
-        return self.broker.clock.monotonic() + TURN_S
-
     def _go_on_soon(self) -> None:
         if not self._goes_on:
             self._goes_on = True
-            self.broker.supervisor.soon(TASK, self._go_on)
+            self.broker.turns.wait(self)
+            self._balance_reading()
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """It is this client's turn again."""
         self._goes_on = False
         if not self._closing and not self.broker.stopping:
             self._read_on()
@@ -364,6 +364,7 @@ class Connection(asyncio.BufferedProtocol):
             self.broker.waiting_for_room[self] = None
         full = (
             no_room
+            or self._goes_on
             or self._muted is not None
             or len(self._inbox) + len(self._answers) >= INBOX_MAX
             or (self.login is not None and not self.login.open and self.busy)
