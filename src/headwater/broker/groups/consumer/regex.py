@@ -19,8 +19,10 @@ from headwater.broker.groups.consumer.regex_syntax import BadRegex, Letters, Nod
 __all__ = ["BadRegex", "Regex", "compiled"]
 
 STATES_MAX = 2_000
-WORK_MAX = 2_000_000
-"""Machine states looked at for one expression, over all topic names."""
+WORK_MAX = 400_000
+"""Machine states looked at for one expression, over all topic names: some 100 ms of the event loop."""
+_LETTERS_PER_STATE = 4
+"""So many letters for which the step is known are as much work as to look at one state."""
 _MATCH = -1
 
 
@@ -36,11 +38,13 @@ class Regex:
         self._seen: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
     def matching(self, names: Iterable[str]) -> list[str]:
+        """Those that match. Raises BadRegex if that is too much work."""
         self._work = WORK_MAX
         return [name for name in names if self.matches(name)]
 
     def matches(self, name: str) -> bool:
         states = self._start
+        self._spend(len(name) // _LETTERS_PER_STATE)
         for letter in name:
             if not states:
                 return False
