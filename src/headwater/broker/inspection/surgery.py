@@ -159,8 +159,7 @@ class Surgeon:
         self._files.rename(fresh, path)
         self._files.sync_dir(directory)
         self._rebuild_indexes(directory, base)
-        if any(edit.header is None for edit in edits):
-            self._let_gaps_be(directory)
+        self._let_gaps_be(directory, base)
 
     def _cut(self, remedy: CutTail) -> None:
         self._tidied(remedy.directory)
@@ -191,7 +190,7 @@ class Surgeon:
             self._files.write_atomic(path, empty_batch(first, end, remedy.leader_epoch))
             self._rebuild_indexes(remedy.directory, first)
             first = end
-        self._let_gaps_be(remedy.directory)
+        self._let_gaps_be(remedy.directory, remedy.first_offset)
 
     def _move_indexes(self, directory: Path, base_offset: int) -> None:
         """A segment without indexes is right: they are made from it. One with others' is not."""
@@ -209,13 +208,18 @@ class Surgeon:
             segment.close()
         self._files.sync_dir(directory)
 
-    def _let_gaps_be(self, directory: Path) -> None:
+    def _let_gaps_be(self, directory: Path, base_offset: int) -> None:
         """Clients want at least one record in an answer: where a partition has gone through the cleaner,
-        the broker sees to that, and reads on behind empty batches."""
-        path = self._root / checkpoints.CLEANED_OFFSETS
-        key = _key(directory)
-        if not checkpoints.read_offsets(self._files, path).get(key):
-            self._set(path, key, 1)
+        the broker sees to that, and reads on behind empty batches.
+
+        From the mended segment on the log is dirty: compaction went around the damage, so a key may be
+        in there that is elsewhere, too, and a tombstone must not go before the value it deletes.
+        """
+        path, key = self._root / checkpoints.CLEANED_OFFSETS, _key(directory)
+        known = checkpoints.read_offsets(self._files, path).get(key, 0)
+        wanted = max(min(known, base_offset), 1)
+        if known != wanted:
+            self._set(path, key, wanted)
 
     # ---- what speaks for all partitions --------------------------------------------------------
 
