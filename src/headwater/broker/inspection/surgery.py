@@ -8,7 +8,7 @@ and synced, what is old gets a second name in `aside`, and only then one rename 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.log.store import CLEAN
+from headwater.record.varint import Buffer
 
 _OFFSETS_MAX = 2**31 - 1
 
@@ -167,8 +168,8 @@ class Surgeon:
         with Reader(path) as reader:
             if reader.size <= remedy.file_position:
                 return
-            tail = bytes(reader.get(remedy.file_position, reader.size - remedy.file_position))
-        self._aside.save(path, f".from-byte-{remedy.file_position}", tail)
+            tail = _pieces(reader, remedy.file_position, reader.size)
+            self._aside.save(path, f".from-byte-{remedy.file_position}", tail)
         self._move_indexes(remedy.directory, remedy.base_offset)
         file = self._files.open(path)
         try:
@@ -265,11 +266,16 @@ def _key(directory: Path) -> TopicPartition:
     return topic, int(number)
 
 
-def _copy(reader: Reader, out: BinaryIO, position: int, end: int) -> None:
+def _pieces(reader: Reader, position: int, end: int) -> Iterator[Buffer]:
     while position < end:
         data = reader.get(position, min(PIECE_BYTES, end - position))
-        out.write(data)
+        yield data
         position += len(data)
+
+
+def _copy(reader: Reader, out: BinaryIO, position: int, end: int) -> None:
+    for data in _pieces(reader, position, end):
+        out.write(data)
 
 
 def _apply(reader: Reader, out: BinaryIO, edit: Edit) -> None:
