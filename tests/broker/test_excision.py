@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,9 +57,16 @@ def _must_succeed(error: object, _: object) -> None:
     assert error is None, error
 
 
-def read(bootstrap: str, topic: str) -> dict[tuple[int, int], tuple[bytes, bytes]]:
+def read(
+    bootstrap: str, topic: str, options: Mapping[str, int] | None = None
+) -> dict[tuple[int, int], tuple[bytes, bytes]]:
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.partition.eof": True,
+            **(options or {}),
+        }
     )
     consumer.assign([TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
     found, ended = {}, set()
@@ -121,6 +128,26 @@ def test_a_range_of_offsets_goes(tmp_path: Path) -> None:
         assert read(broker.bootstrap, "orders") == {
             at: row for at, row in before.items() if not (at[0] == 1 and 5 <= at[1] <= 700)
         }
+
+
+def test_a_consumer_with_little_room_gets_past_what_was_excised(tmp_path: Path) -> None:
+    little = {"fetch.max.bytes": 1000, "message.max.bytes": 1000, "max.partition.fetch.bytes": 100}
+    with broker_on(tmp_path / "log") as broker:
+        make_topic(broker.bootstrap, "orders")
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        for number in range(300):  # each a batch of its own, several segments
+            producer.produce("orders", b"%0500d" % number, partition=0, on_delivery=_must_succeed)
+            assert producer.flush(60) == 0
+        done = excise(broker.bootstrap, "orders", "--offsets", "0:0-249", "--yes", "--json")
+        assert done.returncode == 0, done.stderr
+        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [
+            *range(250, 300)
+        ]
+        broker.kill()  # before a checkpoint says that anything was changed
+    with broker_on(tmp_path / "log") as broker:
+        assert sorted(at for _, at in read(broker.bootstrap, "orders", little)) == [
+            *range(250, 300)
+        ]
 
 
 def test_a_request_that_was_interrupted_is_carried_out_after_the_restart(tmp_path: Path) -> None:

@@ -118,6 +118,11 @@ class CompactedLog:
                 offset = header.next_offset
         return found
 
+    def headers(self) -> list[BatchHeader]:
+        """Of all batches in the files, those of which nothing is left as well."""
+        segments = self.log.segments
+        return [header for s in segments for _, header in s.headers(0, s.size, checked=False)]
+
     def records(self) -> list[Record]:
         return [record for _, data in self.batches() for record in records.decode(data)]
 

@@ -158,3 +158,63 @@ def test_a_power_cut_at_any_step_leaves_all_or_none_of_it() -> None:
         step += 1
     assert len(left) in outcomes
     assert len(whole) in outcomes
+
+
+def read_in_small_steps(log: PartitionLog, size_max: int) -> list[int]:
+    """Offsets of the records that a reader meets who asks for so few bytes that most answers are
+    cut, and who goes on only behind records it was given."""
+    found: list[int] = []
+    offset = log.start_offset
+    while offset < log.durable_offset:
+        data = bytes(log.read(offset, size_max) or b"")
+        met = [
+            record.offset
+            for position, _ in batches.scan(data)
+            for record in records.decode(data, position)
+            if record.offset >= offset
+        ]
+        if not met:
+            return found
+        found += met
+        offset = met[-1] + 1
+    return found
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["running", "after a crash"])
+@pytest.mark.parametrize("size_max", [1, 61, 100, 200, 400, 1 << 20])
+def test_a_reader_gets_past_batches_of_which_nothing_is_left(size_max: int, again: bool) -> None:
+    disk = FaultyDisk()
+    log = filled(disk, 0)
+    for first, last in ((0, 8), (12, 20), (24, 50)):
+        work = work_on(log, Target(first_offset=first, last_offset=last))
+        apply(log, work, excise(disk, FOLDER, work))
+    if again:
+        disk = disk.crash()  # before any checkpoint has said that something was changed
+        log, _ = open_partition(disk, FOLDER, LogConfig(segment_bytes=1200), NOW_MS)
+    assert log.cleaned_offset == 0
+
+    assert read_in_small_steps(log, size_max) == [9, 10, 11, 21, 22, 23, *range(51, 60)]
+
+
+def test_a_reader_at_the_end_of_a_log_without_any_record_gets_on() -> None:
+    disk = FaultyDisk()
+    log = filled(disk, 0)
+    work = work_on(log, Target(first_offset=0, last_offset=60))
+    apply(log, work, excise(disk, FOLDER, work))
+
+    offset = 0
+    while offset < log.durable_offset:
+        data = log.read(offset, 100)
+        assert data, "nothing to go on with"
+        (*_, last) = (header for _, header in batches.scan(bytes(data)))
+        assert last.next_offset > offset
+        offset = last.next_offset
+
+
+def test_other_partitions_records_in_one_answer_leave_the_next_whole_batch_for_later() -> None:
+    disk = FaultyDisk()
+    log = filled(disk, 0)
+    work = work_on(log, Target(first_offset=0, last_offset=8))
+    apply(log, work, excise(disk, FOLDER, work))
+
+    assert log.read(0, 100, at_least_one=False) == b""

@@ -61,8 +61,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """As clients are told: Kafka's own three."""
-        return self.name in internal_topics.KAFKAS
+        return self.name in internal_topics.INTERNAL
 
 
 class Catalogue:

@@ -53,16 +53,22 @@ _SIZE = struct.Struct(">i")
 class _Answer:
     """A place in the order of answers."""
 
-    __slots__ = ("body", "done", "header", "seconds", "size", "task")
+    __slots__ = ("body", "done", "header", "seconds", "since", "size", "task")
 
-    def __init__(self, header: wire.Header, size: int) -> None:
+    def __init__(self, header: wire.Header, size: int, since: float) -> None:
         self.header = header
         self.size = size
+        self.since = since
         self.seconds = 0.0
         """Of our time that it took; measured while there are quotas."""
         self.done = False
         self.body: Response = NO_ANSWER
         self.task: asyncio.Future[Any] | Later | None = None
+
+    @property
+    def waits_for_others(self) -> bool:
+        """For data to come, as long as the client says; what we work on ourselves comes to an end."""
+        return isinstance(self.task, Later) and self.task.on_cancel is not None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -336,6 +342,9 @@ class Connection(asyncio.BufferedProtocol):
         elif frame and not self._read_paused:
             still, since = now - self.last_active, now - self._frame_since
             what = f"a request of {self.announced()} bytes does not arrive"
+        elif self._taken > SMALL_BYTES and self._answers and self._answers[0].waits_for_others:
+            still = since = now - self._answers[0].since
+            what = f"its requests hold {self._taken} bytes and wait for something to happen"
         else:
             return
         if still > STALL_SECONDS or since > HOLD_SECONDS:
@@ -371,16 +380,17 @@ class Connection(asyncio.BufferedProtocol):
         api = self.broker.apis.get(header.api_key)
         if api is None:
             raise WireError(f"API {header.api_key} is not known (version {header.api_version})")
+        size = len(frame)
         if not api.supports(header.api_version):
             if header.api_key != wire.API_VERSIONS:
                 raise WireError(f"{api.name} version {header.api_version} is not supported")
             header = header._replace(api_version=-1)  # answered in version 0: KIP-511
             request = None
         else:
-            request = wire.decode(frame, header)
+            request, size = wire.weighed(frame, header)
             if self.login is not None and header.api_key == wire.API_VERSIONS:
                 self.login.asked_versions()
-        self._put(api, header, request, len(frame))
+        self._put(api, header, request, size)
 
     def _put(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         self._inbox.append((api, header, request, size))
@@ -438,7 +448,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _run(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         context = Context(header.api_version, header.client_id, self.client_host, self)
-        answer = _Answer(header, size)
+        answer = _Answer(header, size, self.broker.clock.monotonic())
         self._answers.append(answer)
         try:
             if self.broker.quotas.active:

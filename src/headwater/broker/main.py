@@ -34,7 +34,7 @@ def run(
         stream=sys.stderr,
     )
     before, now = raise_limit()
-    logging.getLogger("headwater.broker").info("may open %d files (%d before)", now, before)
+    logging.getLogger("headwater.broker").debug("may open %d files (%d before)", now, before)
     import headwater.record.only_kio  # noqa: F401 (before anything that needs kio)
     from headwater.broker.broker import Broker
 

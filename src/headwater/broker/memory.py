@@ -3,7 +3,7 @@
 Connections and handlers take from it and give back; the broker owns it. Four kinds of use are counted:
 
     frames      requests that are still coming in, as large as they have announced to be
-    requests    decoded requests, until they are answered
+    requests    decoded requests, as large as they are then, until they are answered
     payloads    records that are decompressed to be checked
     answers     what has been written to a socket and not been taken by its client
 
@@ -17,7 +17,8 @@ there is some, first come, first served, in three queues that do not hold each o
 While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
 ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
 to 64 KiB (heartbeats, metadata, logins, most fetches) are never held up. While somebody waits,
-connections that hold memory and do not move are dropped (`tick`). Beside this each connection has a
+connections that hold memory and do not move (or let it wait behind a Fetch that may wait for days) are
+dropped (`tick`). Beside this each connection has a
 buffer of up to 64 KiB; `max.connections` bounds them.
 """
 

@@ -42,6 +42,8 @@ __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed
 
 SNAPSHOT_BYTES = 64 * 1024 * 1024
 _OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
+_STEPS_MAX = 8
+"""So many reads in search of a record are made while others wait; more are made in a thread."""
 
 
 class OffsetOutOfRange(Exception):
@@ -244,6 +246,8 @@ class PartitionLog:
         cached_only: bool = False,
     ) -> Buffer | None:
         """Batches from the one that holds `offset` on, at most `size_max` bytes; the last may be cut.
+        Where nothing is left of the first ones (compaction, excision), from the next one that has a
+        record.
 
         A first batch that is larger comes whole with `at_least_one` (KIP-74), else not at all.
         Nothing at or above `upper` (default: the durable offset). None: with `cached_only`, the disk
@@ -257,13 +261,18 @@ class PartitionLog:
             return b""
         gaps = self.config.compact or self.cleaned_offset > 0
         data = self._read(segments, offset, limit, size_max, at_least_one, cached_only, gaps)
-        before = b""
-        while gaps and data and (end := reading.end_without_records(data)) is not None:
+        steps = 0
+        while data and (end := reading.end_without_records(data)) is not None and end < limit:
             # Clients take an answer without any record for one that was cut too short to hold the
-            # first, and ask for the same with more room: let the next batches follow.
-            before += data
-            data = self._read(segments, end, limit, size_max, at_least_one, cached_only, gaps)
-        return before + bytes(data) if before and data is not None else data
+            # first, and ask for the same again: they get the next batch that has one.
+            steps += 1
+            if cached_only and steps > _STEPS_MAX:
+                return None
+            found = self._read(segments, end, limit, size_max, at_least_one, cached_only, gaps)
+            if not found:
+                return data if found is not None and at_least_one else found
+            data = found
+        return data
 
     def _read(
         self,

@@ -198,14 +198,15 @@ def _checked_prefix(segment: Segment, data: bytes, start: int, wanted: Wanted) -
 
 
 def end_without_records(data: Buffer) -> int | None:
-    """The offset behind these batches, if compaction has left nothing of them; None if there is a record."""
+    """The offset behind the empty batches at the front, if no whole batch with a record follows them;
+    None if there is a record, or the first batch has one."""
     position, end = 0, None
     while position + HEADER_BYTES <= len(data):
         header = batches.read_header(data, position)
         if header.record_count:
-            return None
+            return end if position + header.size > len(data) else None
         position, end = position + header.size, header.next_offset
-    return end if position == len(data) else None
+    return end
 
 
 def find_time(

@@ -25,7 +25,7 @@ from headwater.log.confirmation import sync_file, sync_folder
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import Producers
-from headwater.log.segment import CorruptSegment, Segment, offset_named
+from headwater.log.segment import SUFFIXES, CorruptSegment, Segment, offset_named
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import BatchHeader
@@ -73,8 +73,10 @@ def open_partition(
     report = Report()
     swap.tidy(files, directory)
     recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
+    lost = _lost_segments(files, directory)
     segments = _find_segments(files, directory, now_ms, start_offset)
     _look_at_front(directory, segments, start_offset, report)
+    _look_between(directory, segments, lost, report)
     recovery = _Recovery(segments, recovery_point, clean, cut_at, report)
     found = recovery.run()
     if found < start_offset:
@@ -350,6 +352,32 @@ def _look_at_front(
             start_offset,
             segments[0].base_offset - 1,
         )
+
+
+def _lost_segments(files: FileSystem, directory: Path) -> list[int]:
+    """Where segments began of which only indexes are left."""
+    names = files.list(directory)
+    named = {suffix: {offset_named(name, suffix) for name in names} for suffix in SUFFIXES}
+    lost = (named[".index"] | named[".timeindex"]) - named[".log"]
+    return sorted(base for base in lost if base is not None)
+
+
+def _look_between(
+    directory: Path, segments: list[Segment], lost: list[int], report: Report
+) -> None:
+    """Segments are removed from the front, or replaced: one that is missing between two others was
+    removed by somebody else."""
+    for base in lost:
+        behind = [each.base_offset for each in segments if each.base_offset > base]
+        if behind and segments[0].base_offset < base:
+            report.missing = (base, behind[0])
+            logger.error(
+                "%s: records from offset %d to %d are missing, and nobody has deleted them; restore "
+                "the files from a copy to get them back",
+                directory,
+                base,
+                behind[0] - 1,
+            )
 
 
 def _end_offset(

@@ -20,12 +20,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headwater.record import runs, varint
-from headwater.record.errors import CorruptBatch, InvalidBatch
+from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
 from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.record.batch import BatchHeader
 
+HEADERS_MAX = 1_000_000
+"""Of all records of a batch. Each is a step, and may take two bytes: a batch of nothing else would
+keep whoever looks at it busy for minutes."""
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key and value length, header count: at least a byte each."""
 
@@ -74,8 +77,19 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidBatch("a transactional batch without a producer id")
 
 
-def check_records(buffer: Buffer, start: int, count: int, base_timestamp: int = 0) -> None:
-    """Raise CorruptBatch unless buffer[start:] is `count` whole records, numbered from 0 to count-1."""
+def check_records(
+    buffer: Buffer,
+    start: int,
+    count: int,
+    base_timestamp: int = 0,
+    headers_max: int = HEADERS_MAX,
+) -> int:
+    """Raise CorruptBatch unless buffer[start:] is `count` whole records, numbered from 0 to count-1.
+
+    Returns how many headers were looked at one by one. PayloadTooLarge: there are more than
+    `headers_max`, and the records were not looked at to the end.
+    """
+    left = headers_max
     data = bytes(buffer[start:]) if isinstance(buffer, memoryview) or start else bytes(buffer)
     end = len(data)
     if end < count * RECORD_BYTES_MIN:
@@ -84,17 +98,24 @@ def check_records(buffer: Buffer, start: int, count: int, base_timestamp: int = 
         if abs(base_timestamp) >> 62:  # a sum may overflow: look at each
             position = 0
             for number in range(count):
-                position = _check_record(data, position, end, number, base_timestamp)
+                position, headers = _check_record(data, position, end, number, base_timestamp, left)
+                left -= headers
         else:
-            position = _check_all(data, end, count, base_timestamp)
+            position, left = _check_all(data, end, count, base_timestamp, left)
     except IndexError:
         raise CorruptBatch(f"the records end before {count} records") from None
     if position != end:
         raise CorruptBatch(f"the records do not end where {count} records end")
+    return headers_max - left
 
 
-def _check_all(data: bytes, end: int, count: int, base_timestamp: int) -> int:
-    """The position behind the last record. IndexError means that the data ended inside a record."""
+def _check_all(
+    data: bytes, end: int, count: int, base_timestamp: int, left: int
+) -> tuple[int, int]:
+    """The position behind the last record, and how many headers would still be allowed.
+
+    IndexError means that the data ended inside a record.
+    """
     # One long loop, as in `records.decode`: calls would cost more than the work. Whatever is not
     # as it is in nearly every record goes to `_check_record`.
     position = number = 0
@@ -127,7 +148,8 @@ def _check_all(data: bytes, end: int, count: int, base_timestamp: int) -> int:
         if data[position] > 127:
             position += 1
             if data[position] > 127:
-                position = _check_record(data, start, end, number, base_timestamp)
+                position, headers = _check_record(data, start, end, number, base_timestamp, left)
+                left -= headers
                 number += 1
                 continue
         position += 1
@@ -167,51 +189,46 @@ def _check_all(data: bytes, end: int, count: int, base_timestamp: int) -> int:
         elif length != 1:
             raise CorruptBatch(f"the value of record {number} has an impossible length")
         if data[position]:
-            position = _check_headers(data, position, record_end, number)
+            position, headers = _check_headers(data, position, record_end, number, left)
+            left -= headers
         else:
             position += 1
         if position != record_end or n & 1:
             raise CorruptBatch(f"record {number} does not end where it says")
         number += 1
-    return position
+    return position, left
 
 
-def _check_headers(data: bytes, position: int, end: int, number: int) -> int:
-    """The position behind the headers, whose count is at `position`."""
-    count = data[position]
-    if count > 127 or count & 1:
-        return _check_many_headers(data, position, end, number)
-    start = position
-    position += 1
-    for _ in range(count >> 1):
-        length = data[position]
-        if length > 127 or length & 1:
-            return _check_many_headers(data, start, end, number)
-        position += 1 + (length >> 1)
-        length = data[position]
-        if length > 127:
-            return _check_many_headers(data, start, end, number)
-        if not length & 1:
-            position += 1 + (length >> 1)
-        elif length == 1:
-            position += 1
-        else:
-            raise CorruptBatch(f"a header's value in record {number} has an impossible length")
-    return position
-
-
-def _check_many_headers(data: bytes, position: int, end: int, number: int) -> int:
+def _check_headers(
+    data: bytes, position: int, end: int, number: int, headers_max: int
+) -> tuple[int, int]:
+    """The position behind the headers, whose count is at `position`, and how many they are."""
     headers, position = varint.decode(data, position, end)
     if not 0 <= headers <= end - position:
         raise CorruptBatch(f"record {number} has no room for {headers} headers")
+    if headers > headers_max:
+        raise PayloadTooLarge(f"the records have more headers than the {headers_max} allowed")
+    name, value = f"a header's name in record {number}", f"a header's value in record {number}"
     for _ in range(headers):
-        position = _over(data, position, end, f"a header's name in record {number}", 0)
-        position = _over(data, position, end, f"a header's value in record {number}", -1)
-    return position
+        length = data[position]
+        if length > 127 or length & 1:
+            position = _over(data, position, end, name, 0)
+        else:
+            position += 1 + (length >> 1)
+        length = data[position]
+        if length == 1:
+            position += 1
+        elif length > 127 or length & 1:
+            position = _over(data, position, end, value, -1)
+        else:
+            position += 1 + (length >> 1)
+    return position, headers
 
 
-def _check_record(data: bytes, position: int, end: int, number: int, base_timestamp: int) -> int:
-    """The position behind the record; CorruptBatch says what is wrong with it."""
+def _check_record(
+    data: bytes, position: int, end: int, number: int, base_timestamp: int, headers_max: int
+) -> tuple[int, int]:
+    """The position behind the record, and its headers; CorruptBatch says what is wrong with it."""
     length, position = varint.decode(data, position, end)
     record_end = position + length
     if length < RECORD_BYTES_MIN - 1 or record_end > end:
@@ -224,10 +241,10 @@ def _check_record(data: bytes, position: int, end: int, number: int, base_timest
         raise CorruptBatch(f"record {number} says that it is number {delta}")
     for field in ("key", "value"):
         position = _over(data, position, record_end, f"the {field} of record {number}", -1)
-    position = _check_many_headers(data, position, record_end, number)
+    position, headers = _check_headers(data, position, record_end, number, headers_max)
     if position != record_end:
         raise CorruptBatch(f"{record_end - position} bytes are left over in record {number}")
-    return position
+    return position, headers
 
 
 def _over(data: bytes, position: int, end: int, field: str, least: int) -> int:

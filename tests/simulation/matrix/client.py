@@ -366,7 +366,7 @@ class Client:
         topic.excised.setdefault(key, Fate.DOUBTFUL)
         request = excision_request(identity, name, key)
         if await self.produce(REQUESTS, 0, [(identity.encode(), request)]):
-            self.model.excisions[identity] = True
+            self.model.excisions[identity] = topic, key
 
 
 def _poisoned(data: bytes) -> bytes:

@@ -44,6 +44,8 @@ class Canary:
     """The violation says one of these."""
     lazy: bool = False
     """It shows with durability=os alone: every fifth seed has that."""
+    first: int = 0
+    """The seed to begin with, where it takes many."""
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -184,8 +186,9 @@ def _logs_that_are_read_anew_only_by_a_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "_retry", _nothing)
 
 
-def _front_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
+def _segments_that_nobody_misses(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "_look_at_front", _nothing)
+    patch.setattr(recovery, "_look_between", _nothing)
 
 
 CANARIES: dict[str, Canary] = {
@@ -222,6 +225,7 @@ CANARIES: dict[str, Canary] = {
         _syncs_that_are_tried_again,
         ("cannot be read", "lost", "missing"),
         lazy=True,
+        first=150,
     ),
     "commits that do not sync": Canary(
         "produce",
@@ -239,13 +243,13 @@ CANARIES: dict[str, Canary] = {
         "excision", "kill", _tasks_that_die, ("never carried out", "mistake", "never retrieved")
     ),
     "a start that wants every byte of the groups' state": Canary(
-        "groups", "altered", _state_that_must_be_whole, ("does not start",)
+        "groups", "altered", _state_that_must_be_whole, ("does not start",), first=30
     ),
     "a poison batch that is accepted": Canary(
         "produce", "kill", _records_that_nobody_looks_at, ("cannot decode",)
     ),
     "strays that are sought in a circle": Canary(
-        "transactions", "full", _strays_that_are_sought_in_a_circle, ("RecursionError",)
+        "transactions", "full", _strays_that_are_sought_in_a_circle, ("RecursionError",), first=10
     ),
     "a log that only a write reads anew": Canary(
         "compaction",
@@ -253,8 +257,8 @@ CANARIES: dict[str, Canary] = {
         _logs_that_are_read_anew_only_by_a_write,
         ("cannot be read", "the disk is well"),
     ),
-    "a log whose front may be missing": Canary(
-        "roll", "removed", _front_that_nobody_looks_at, ("nobody was told",)
+    "segments that nobody misses": Canary(
+        "roll", "removed", _segments_that_nobody_misses, ("nobody was told",), first=10
     ),
 }
 
@@ -268,7 +272,8 @@ def test_the_matrix_finds(name: str) -> None:
 
 
 def _first_found(canary: Canary) -> int | None:
-    for seed in range(4, 5 * SEEDS, 5) if canary.lazy else range(SEEDS):
+    first, step = (canary.first + 4, 5) if canary.lazy else (canary.first, 1)
+    for seed in range(first, first + SEEDS * step, step):
         with pytest.MonkeyPatch.context() as patch:
             canary.put_back(patch)
             try:
