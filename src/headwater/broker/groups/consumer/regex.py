@@ -36,6 +36,7 @@ class Regex:
         self._work = WORK_MAX
         self._start = self._closure((start,), "start")
         self._seen: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._ends: dict[frozenset[int], bool] = {}
 
     def matching(self, names: Iterable[str]) -> list[str]:
         """Those that match. Raises BadRegex if that is too much work."""
@@ -52,8 +53,12 @@ class Regex:
             if reached is None:
                 reached = self._step(states, letter)
             states = reached
-        here = ("end",) if name else ("start", "end")  # the empty name begins where it ends
-        return _MATCH in states or _MATCH in self._closure(states, *here)
+        if not name:  # it begins where it ends
+            return _MATCH in self._closure(states, "start", "end")
+        ends = self._ends.get(states)
+        if ends is None:
+            ends = self._ends[states] = _MATCH in self._closure(states, "end")
+        return ends
 
     def _step(self, states: frozenset[int], letter: str) -> frozenset[int]:
         reached = []
@@ -64,6 +69,7 @@ class Regex:
         self._spend(len(states))
         if len(self._seen) > STATES_MAX:
             self._seen.clear()
+            self._ends.clear()
         found = self._seen[states, letter] = self._closure(reached)
         return found
 
