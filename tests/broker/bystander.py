@@ -16,10 +16,12 @@ from tests.compat.wire import ErrorCode, Wire, connected
 class Bystander:
     """Produces a record and reads it back, again and again, on a connection of its own."""
 
-    def __init__(self, bootstrap: str, topic: str = "bystander") -> None:
+    def __init__(self, bootstrap: str, topic: str = "bystander", commits: bool = False) -> None:
+        """`commits`: it also commits how far it has come, and looks whether that was kept."""
         self.rounds = 0
         self.slowest = 0.0
         self._topic = topic
+        self._commits = commits
         self._bootstrap = bootstrap
         self._stop = threading.Event()
         self._error: BaseException | None = None
@@ -68,3 +70,20 @@ class Bystander:
         assert stored.base_offset == number
         (read,) = read_batches(fetch(wire, self._topic, number).records)
         assert read.pairs == [(None, value)]
+        if self._commits:
+            self._commit(wire, number)
+
+    def _commit(self, wire: Wire, offset: int) -> None:
+        place = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1}
+        answer = wire.ask(
+            "offset_commit",
+            9,
+            group_id=f"of-{self._topic}",
+            generation_id_or_member_epoch=-1,
+            topics=[{"name": self._topic, "partitions": [place]}],
+        )
+        assert answer.topics[0].partitions[0].error_code is ErrorCode.none, answer
+        wanted = [{"name": self._topic, "partition_indexes": [0]}]
+        groups = [{"group_id": f"of-{self._topic}", "member_epoch": -1, "topics": wanted}]
+        found = wire.ask("offset_fetch", 9, groups=groups).groups[0].topics[0].partitions[0]
+        assert found.committed_offset == offset, found

@@ -111,7 +111,9 @@ def test_producers_that_leave_without_their_answers_meet_it_too(data: Path) -> N
         def held() -> int:
             """Bytes of requests that are under way, or on their way in."""
             running = broker.broker
-            return running._requests_bytes + sum(len(c._buffer) for c in running.connections)
+            return running.memory.used["requests"] + sum(
+                len(c._buffer) for c in running.connections
+            )
 
         with broker.wire() as bystander:
             for _ in range(150):
@@ -134,12 +136,15 @@ def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: 
             for thread in threads:
                 thread.start()
             held.until_reached()
-            until(lambda: broker.call(lambda: broker.broker.overloaded), "the queue to be full")
+            until(
+                lambda: broker.call(lambda: broker.broker.memory.is_waited_for),
+                "the queue to be full",
+            )
             with broker.wire() as other:  # each round trip is a turn in which more could be read
                 for _ in range(50):
                     assert other.versions
                     assert other.ask("metadata", 12, topics=[{"name": "t"}]).topics
-            queued = broker.call(lambda: broker.broker._requests_bytes)
+            queued = broker.call(lambda: broker.broker.memory.used["requests"])
             assert queued <= QUEUED + 4 * len(RECORDS) + 10_000
             assert broker.call(lambda: broker.log("t").next_offset) < 80, "all of it was taken in"
             held.release()
@@ -148,7 +153,7 @@ def test_reading_stops_while_the_queue_is_full_and_goes_on_when_it_is_not(data: 
             thread.join()
         rows = [answer.responses[0].partition_responses[0] for answer in answers]
         assert sorted(row.base_offset for row in rows) == list(range(80))
-        assert broker.call(lambda: broker.broker._requests_bytes) == 0
+        assert broker.call(lambda: broker.broker.memory.used["requests"]) == 0
         for wire in wires:
             wire.close()
 
@@ -190,7 +195,7 @@ def test_no_bound_means_no_bound(data: Path) -> None:
             held.until_reached()
             wanted = 8
             until(lambda: broker.call(lambda: broker.log("t").next_offset) == wanted, "all eight")
-            assert not broker.call(lambda: broker.broker.overloaded)
+            assert not broker.call(lambda: broker.broker.memory.is_exhausted)
             held.release()
             for _ in range(8):
                 wire.receive()

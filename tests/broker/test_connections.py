@@ -163,7 +163,7 @@ def test_half_a_request_and_farewell_leaves_nothing_behind(
         with broker.wire() as wire:
             wire.send_unframed(whole[:length])
     only_the_bystander_is_there(broker)
-    assert broker.call(lambda: broker.broker._requests_bytes) < 10_000
+    assert broker.call(lambda: broker.broker.memory.used["requests"]) < 10_000
     bystander.goes_on()
 
 

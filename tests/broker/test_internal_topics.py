@@ -14,6 +14,7 @@ from headwater.broker.internal_topics import (
     CATALOGUE,
     CONSUMER_OFFSETS,
     EXCISIONS,
+    HEALTH,
     KAFKAS,
     SHARE_GROUP_STATE,
     TABLE,
@@ -172,6 +173,15 @@ def test_coordinators_make_their_topics_with_the_same_configs(data: Path) -> Non
         assert broker.log(TRANSACTION_STATE).config.compact
         assert not broker.log(TRANSACTION_STATE).config.delete
         assert broker.log(SHARE_GROUP_STATE).config.retention_ms == -1
+
+
+def test_clients_are_told_that_what_speaks_of_this_broker_is_internal(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "orders")
+        ask_to_create(wire, HEALTH)
+        answer = wire.ask("metadata", 9, topics=None, allow_auto_topic_creation=False)
+        told = {topic.name: topic.is_internal for topic in answer.topics}
+        assert told.items() >= {"orders": False, HEALTH: True}.items()
 
 
 def test_a_topic_that_exists_with_other_configs_is_put_right_at_the_next_start(

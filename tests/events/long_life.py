@@ -169,7 +169,7 @@ class World:
 
     def deploy(self) -> None:
         """The same program with another upcaster: old deposits are worth more than was thought."""
-        self.factor = self.factor % 4 + 2
+        self.factor = max(self.factor, 1) + 1
         self.owner.close()
         for each in self.zombies:
             each.close()

@@ -165,13 +165,20 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.1)
 
 
+REMEMBERING: dict[str, object] = {}
+FORGETFUL: dict[str, object] = {
+    "transactional.id.expiration.ms": "3000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
+}
+"""A broker that forgets who owned sooner than a zombie wakes up."""
 SEEDS = range(random.randrange(1 << 30), (1 << 31), 1 << 30) if SOAK else [7]
 
 
 @pytest.mark.timeout(900 if SOAK else 150)
+@pytest.mark.parametrize("memory", [REMEMBERING, FORGETFUL], ids=["remembering", "forgetful"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_rule_holds_whoever_is_killed(seed: int):
-    with testing.broker(settings=QUICK_GROUPS) as broker:
+def test_every_rule_holds_whoever_is_killed(seed: int, memory: dict[str, object]):
+    with testing.broker(settings=QUICK_GROUPS | memory) as broker:
         answered = asyncio.run(run(broker.bootstrap, seed))
         assert len(answered) == CLIENTS * COMMANDS
         events = check_the_bank(broker.bootstrap) + check_the_theatre(broker.bootstrap)

@@ -19,6 +19,8 @@ from tests.fuzz.mutations import flipped, framed, mutated
 from tests.fuzz.requests import Known, Requests
 
 WINDOW = 6
+PRODUCE_ODDS = 0.05
+"""Lies in records are told more often than by chance."""
 SILENCE_SECONDS = 0.25
 _KEPT = 200
 Prologue = Callable[[socket.socket], None]
@@ -43,6 +45,10 @@ class Attack:
         self._address = (host, int(port))
         self._corpus = corpus
         self._known = known
+        self._first = [
+            *{(key, version) for key, version in (struct.unpack_from(">hh", c) for c in corpus)}
+        ]
+        """Each version of each API is sent at least once; the rest is chance."""
         self._seed = seed
         self.wanted = count
         self._prologue = prologue
@@ -119,6 +125,12 @@ class Attack:
 
     def _request(self, dice: random.Random, wild: Requests) -> bytes:
         """Wrong in its bytes, or (so that handlers are entered, too) only in its values."""
+        with self._lock:
+            first = self._first.pop() if self._first else None
+        if first is not None:
+            return wild.frame(*first)
+        if dice.random() < PRODUCE_ODDS:
+            return wild.produce()
         like = dice.choice(self._corpus)
         if dice.random() < 0.4:
             return mutated(like, dice, self._corpus)

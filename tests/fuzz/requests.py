@@ -25,6 +25,7 @@ from kio.serial._introspect import (
 
 from headwater.broker.wire import entity_writer
 from tests.compat.batches import batch
+from tests.fuzz.lies import lying_batch
 
 _BITS = {
     "int8": 8,
@@ -92,6 +93,19 @@ class Requests:
         entity_writer(schema)(chunks.append, self._entity(schema))
         return b"".join(chunks)
 
+    def produce(self) -> bytes:
+        """Produce to a topic that is there, and only the records are wrong."""
+        parts = [
+            {"index": self._dice.randrange(2), "records": lying_batch(self._dice)}
+            for _ in range(self._dice.choice((1, 1, 2)))
+        ]
+        topic = {"name": self._dice.choice(self._known.topics[:2]), "partition_data": parts}
+        body = {"acks": self._dice.choice((-1, -1, 1)), "timeout": 1000, "topic_data": [topic]}
+        header = struct.pack(">hhih", 0, 9, self._dice.getrandbits(31), 4) + b"fuzz\0"
+        chunks: list[Any] = [header]
+        entity_writer(load_request_schema(0, 9))(chunks.append, body)
+        return b"".join(chunks)
+
     def _entity(self, schema: Any) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for field in fields(schema):
@@ -152,6 +166,8 @@ def _topic(dice: random.Random, known: Known) -> str:
 
 
 def _records(dice: random.Random, known: Known) -> bytes:
+    if dice.random() < 0.7:
+        return lying_batch(dice)
     value = dice.randbytes(dice.choice((0, 10, 200)))
     producer = dice.choice(((-1, -1, -1), (dice.randrange(9), 0, 0)))
     return batch(

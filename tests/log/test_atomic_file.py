@@ -24,6 +24,8 @@ WITHOUT = {
     "log/files.py": "the seam's own rename, whose callers sync",
     "log/store.py": "by the seam",
     "log/swap.py": "by the seam",
+    "broker/inspection/aside.py": "by the seam, and synced",
+    "broker/inspection/surgery.py": "by the seam, and synced",
     "broker/groups/joining.py": "a member's name, no file",
     "views/holding.py": "a pause of minutes: a crash ends it anyway",
     "views/staged_files.py": "rows of a batch that is staged again after a crash",

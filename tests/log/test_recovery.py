@@ -297,6 +297,19 @@ def test_records_missing_in_front_are_reported_unless_they_were_deleted() -> Non
     assert again.start_offset == second
 
 
+def test_records_missing_between_two_segments_are_reported() -> None:
+    disk = new_disk()
+    log = new_log(disk, segment_bytes=200, index_interval_bytes=1)
+    for n in range(4):
+        append(log, b"%d" % n * 100)
+    log.close()
+    disk = disk.kill()
+    disk.lose(FOLDER / "00000000000000000001.log")
+    again, report = opened(disk, log.config, recovery_point=4, clean=True)
+    assert report.missing == (1, 2)
+    assert read_on(again, 2) == [b"%d" % n * 100 for n in (2, 3)]
+
+
 def test_a_last_batch_of_several_records_that_the_index_knows_is_no_damage() -> None:
     disk = new_disk()
     log = new_log(disk, index_interval_bytes=1)

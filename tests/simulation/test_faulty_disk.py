@@ -92,15 +92,11 @@ def test_it_refuses_what_the_real_file_system_refuses(tmp_path: Path) -> None:
             files.size(tmp_path / "missing")
         with pytest.raises(FileNotFoundError):
             files.rename(tmp_path / "missing", tmp_path / "other")
-        file = files.open(tmp_path / "closed", create=True)
-        file.close()
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            file.read(0, 1)
         files.make_dir(tmp_path / "deep" / "deeper")
         files.write(tmp_path / "deep" / "deeper" / "file", b"x")
         files.remove_tree(tmp_path / "deep")
         files.remove_tree(tmp_path / "deep")
-        assert files.list(tmp_path) == ["closed"]
+        assert files.list(tmp_path) == []
 
 
 def test_a_lock_is_held_once_and_ends_with_the_process(tmp_path: Path) -> None:
@@ -274,3 +270,67 @@ def test_a_cold_disk_answers_nothing_from_its_cache(disk: FaultyDisk) -> None:
     disk.cold = True
     assert file.read_cached(0, 5) is None
     assert file.read(0, 5) == b"12345"
+
+
+# ---- what somebody does to it ----------------------------------------------------------------
+
+FILE = HERE / "file"
+
+
+def test_a_file_that_was_closed_is_not_to_be_used() -> None:
+    """The real one would be opened again; whoever relies on that is found out here."""
+    disk = disk_with(b"abc")
+    file = disk.open(FILE)
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.read(0, 1)
+
+
+def disk_with(data: bytes) -> FaultyDisk:
+    disk = FaultyDisk(seed=1)
+    disk.make_dir(HERE)
+    write(disk, FILE.name, data, sync=True)
+    disk.sync_dir(HERE)
+    return disk
+
+
+def test_a_descriptor_may_be_refused_to_whoever_opens_reads_lists_or_syncs() -> None:
+    disk = disk_with(b"abc")
+    for ask in (disk.open, disk.read_bytes, lambda path: disk.list(path.parent)):
+        disk.fail("open", errno.EMFILE)
+        with pytest.raises(OSError, match="Too many open files"):
+            ask(FILE)
+    assert disk.read_bytes(FILE) == b"abc"
+
+
+def test_a_full_disk_takes_what_fits_and_has_room_again_when_something_is_removed() -> None:
+    disk = disk_with(b"12345")
+    disk.capacity_bytes = 8
+    other = disk.open(FILE.with_name("other"), create=True)
+    with pytest.raises(OSError, match="No space left"):
+        other.write(0, [b"abcdef"])
+    assert other.read(0, 10) == b"abc"
+    disk.remove(FILE)
+    other.write(3, [b"def"])
+    assert disk.used_bytes == 6
+
+
+def test_what_somebody_removes_or_cuts_is_gone_for_good() -> None:
+    disk = disk_with(b"12345")
+    before = disk.copy()
+    disk.cut_short(FILE, 2)
+    assert disk.crash().read_bytes(FILE) == b"12"
+    disk.lose(FILE)
+    assert disk.crash().read_bytes(FILE) is None
+    assert FILE not in disk.all_files()
+    disk.put_back(before, FILE)
+    assert disk.crash().read_bytes(FILE) == b"12345"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_may_be_told_what_to_do(seed: int) -> None:
+    disk = disk_with(b"12345")
+    disk.open(FILE).write(5, [b"67890"])
+    assert disk.copy().crash(seed, "lost").read_bytes(FILE) == b"12345"
+    corrupt = disk.copy().crash(seed, "corrupt").read_bytes(FILE)
+    assert corrupt is not None and len(corrupt) == 10 and corrupt[:5] == b"12345"

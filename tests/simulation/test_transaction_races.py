@@ -258,4 +258,5 @@ def test_a_marker_that_is_waited_for_too_late_is_found_out(
 
     monkeypatch.setattr(markers, "promise", durable)
     found, _ = failures(monkeypatch, 0.03)
-    assert any("was committed, and is not there" in each for each in found), found
+    told = ("was committed, and is not there", "a transaction hangs")
+    assert any(text in each for text in told for each in found), found

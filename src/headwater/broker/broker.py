@@ -31,6 +31,7 @@ from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.health import Health
 from headwater.broker.health_topic import HealthTopic
 from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
 from headwater.broker.quotas.enforcement import Quotas
@@ -41,6 +42,7 @@ from headwater.broker.security.credentials import Credentials
 from headwater.broker.security.doors import Doors
 from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
+from headwater.broker.settings.values import BROKER
 from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
@@ -49,6 +51,7 @@ from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
 from headwater.broker.turns import Turns
+from headwater.broker.validation import Validation
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
 from headwater.log.files import Files, FileSystem
@@ -78,19 +81,16 @@ class Broker:
         clock: Clock | None = None,
         files: FileSystem | None = None,
     ) -> None:
-        given = dict(settings or {})
-        if durability is not None:
-            given["durability"] = durability
-        self.settings = Settings(given)
+        self.settings = Settings(
+            {**(settings or {}), **_as_settings(settings or {}, listen, durability, advertise)}
+        )
         self.data = Path(data).absolute()
         self.clock: Clock = clock or SystemClock()
         self.node_id: int = self.settings.get("node.id")
         self.apis = load_apis()
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
-        self.waiting_for_room: dict[Connection, None] = {}
-        """Those that read on when there is memory again, in the order in which they stopped."""
-        self._let_in: dict[Connection, int] = {}
+        self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
         self.stopping = False
         self._per_host: Counter[str] = Counter()
         self._files = files or Files(share_of_log())
@@ -99,8 +99,6 @@ class Broker:
         self.turns = Turns(self.supervisor)
         listening = _listeners(listen, advertise, self.settings)
         self.doors = Doors(listening, self.settings, self.supervisor)
-        self._requests_bytes = 0
-        self._requests_bytes_max: int = self.settings.get("queued.max.request.bytes")
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -120,6 +118,7 @@ class Broker:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
         self.disk = DiskThreads(COMMIT_THREADS, self.supervisor)
+        self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
@@ -176,6 +175,7 @@ class Broker:
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
+            self.validation.close()
             self.disk.stop()
             raise
         self.groups.start()
@@ -267,6 +267,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
+        self.validation.close()
         self.credentials.close()
         self.disk.stop()
 
@@ -283,7 +284,7 @@ class Broker:
         """Those of the topics, and the catalogue's own."""
         return [*self.topics.partitions.values(), self._catalogue_partition]
 
-    # ---- connections and their memory ------------------------------------------------------------
+    # ---- connections ------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
@@ -300,44 +301,30 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.waiting_for_room.pop(connection, None)
-        self._let_in.pop(connection, None)
         self.supervisor.call("share groups", self.shares.disconnected, connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]
 
-    @property
-    def overloaded(self) -> bool:
-        """Requests that are being worked on take more memory than they may."""
-        return 0 <= self._requests_bytes_max < self._requests_bytes
 
-    def take(self, size: int, connection: Connection) -> None:
-        self._requests_bytes += size
-        self._let_in.pop(connection, None)
-
-    def release(self, size: int) -> None:
-        self._requests_bytes -= size
-        if self.waiting_for_room and not self.overloaded:
-            self.let_in()
-
-    def let_in(self) -> None:
-        """First come, first served: as many as fit with what they have announced, at least one."""
-        free = self._requests_bytes_max - self._requests_bytes - sum(self._let_in.values())
-        for connection in tuple(self.waiting_for_room):
-            size = connection.announced()
-            if size > free and self._let_in:
-                break
-            del self.waiting_for_room[connection]
-            self._let_in[connection] = size
-            free -= size
-            self.supervisor.call("connections", connection.room)
-
-    def let_in_again(self) -> None:
-        """Once in a while: whoever was let in and then sent nothing keeps nobody else out."""
-        self._let_in.clear()
-        if not self.overloaded:
-            self.let_in()
+def _as_settings(
+    settings: Mapping[str, object],
+    listen: str | None,
+    durability: str | None,
+    advertise: str | None,
+) -> dict[str, object]:
+    """What was given beside the settings, as settings: DescribeConfigs tells where values are from."""
+    found: dict[str, object] = {}
+    usual = {name: BROKER[name].default for name in ("durability", "listeners")} | dict(settings)
+    if durability is not None and durability != usual["durability"]:
+        found["durability"] = durability
+    if listen is not None and [f"PLAINTEXT://{listen}"] != usual["listeners"]:
+        found["listeners"] = f"PLAINTEXT://{listen}"
+    if advertise is not None:
+        first = found.get("listeners") or usual["listeners"]
+        name = str(first[0] if isinstance(first, list) else first).partition("://")[0]
+        found["advertised.listeners"] = f"{name.strip()}://{advertise}"
+    return found
 
 
 def _listeners(listen: str | None, advertise: str | None, settings: Settings) -> list[Listener]:

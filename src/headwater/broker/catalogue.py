@@ -14,7 +14,7 @@ catalogue as it was before the change or after it. At start the log is read from
     scram/… secret/…    see security/credentials
     acl/…               see security/authorizer
 
-The record must be durable before anybody is told of the change, and before a folder is made or removed.
+The record must be durable before anybody is told of the change, and before a folder is used or removed.
 
 Without the catalogue nobody knows whose the partitions' folders are. So one that is missing, damaged or
 shorter than it was must stop the start (`open_log`), before anything is opened or tidied up.
@@ -61,8 +61,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """As clients are told: Kafka's own three."""
-        return self.name in internal_topics.KAFKAS
+        return self.name in internal_topics.INTERNAL
 
 
 class Catalogue:
@@ -222,10 +221,10 @@ def open_log(store: LogStore) -> PartitionLog:
     elif problem := integrity.problem(store.files, directory, store.recovery_point(LOG_NAME, 0)):
         raise _unusable(directory, problem)
     log = store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
-    others = [each for each in store.partitions() if each != (LOG_NAME, 0)]
-    if others and not log.next_offset:
+    # A folder without records may have been made for the first topic, whose record never came.
+    if not log.next_offset and any(store.has_records(*each) for each in store.partitions()):
         log.abandon()
-        raise _unusable(directory, "empty, though there are partitions")
+        raise _unusable(directory, "empty, though there are partitions with records")
     store.meta.note(MADE)
     return log
 

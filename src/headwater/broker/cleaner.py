@@ -95,7 +95,7 @@ class Cleaner:
             if not await put_in_place(self._broker, partition, plan, result):
                 return
         partition.compaction_failed = 0
-        for sentence in result.damaged:
+        for sentence in (*result.damaged, *result.unreadable):
             partition.report_damage(CorruptBatch(f"left as it is by compaction: {sentence}"))
         logger.info(
             "%s-%d: compacted %d bytes to %d",

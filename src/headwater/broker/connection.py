@@ -1,13 +1,15 @@
 """One client's connection: frames in, answers out, in order.
 
 The server makes one for each socket. Bytes are read straight into one buffer that grows with the
-frame that is coming in (never on a client's word alone). A complete frame is decoded at once, so that
-the buffer is free again; a bounded number of decoded requests wait their turn:
+frame that is coming in, once the broker's memory budget has room for it (and beyond 1 MiB never on a
+client's word alone). A complete frame is decoded at once, so that the buffer is free again; a bounded
+number of decoded requests wait their turn:
 
     bytes → frame → request → [inbox] → handler → [answers, in order] → socket
 
 Requests of one connection run one after the other, as Kafka does it, except that a Produce may start
-while earlier ones wait for the disk: that is what lets one client fill a group commit. Whatever is
+while earlier ones wait for the disk: that is what lets one client fill a group commit (but not while
+`held`: the batches of an earlier one are still being checked). Whatever is
 wrong with the bytes closes this connection, with the reason in the log, and harms nobody else.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import struct
 from collections import deque
 from collections.abc import Awaitable
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from headwater.broker import wire
 from headwater.broker.errors import WireError
+from headwater.broker.memory import HOLD_SECONDS, LARGE_BYTES, SMALL_BYTES, STALL_SECONDS
 from headwater.broker.quotas.throttle import settle, timed
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later, Response
 from headwater.broker.security.bare import TOKEN, token_header
@@ -36,12 +40,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 BUFFER_BYTES = 32 * 1024
-BUFFER_KEPT_BYTES = 2 * 1024 * 1024
 FAREWELL_SECONDS = 1.0
 """A client that is to go and has taken nothing for so long is cut off."""
 INBOX_MAX = 16
-SMALL_BYTES = 64 * 1024
-"""What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
+UNSENT_SECONDS = 0.02
+"""How soon to look again whether an answer has gone out to its end."""
 TASK = "connections"
 LOGIN_SECONDS = 30.0
 """A client that has not logged in by then is dropped."""
@@ -51,17 +54,23 @@ _SIZE = struct.Struct(">i")
 class _Answer:
     """A place in the order of answers."""
 
-    __slots__ = ("api", "body", "done", "header", "seconds", "size", "task")
+    __slots__ = ("api", "body", "done", "header", "seconds", "since", "size", "task")
 
-    def __init__(self, api: Api, header: wire.Header, size: int) -> None:
+    def __init__(self, api: Api, header: wire.Header, size: int, since: float) -> None:
         self.api = api
         self.header = header
         self.size = size
+        self.since = since
         self.seconds = 0.0
         """Of our time that it took; measured while there are quotas."""
         self.done = False
         self.body: Response = NO_ANSWER
         self.task: asyncio.Future[Any] | Later | None = None
+
+    @property
+    def waits_for_others(self) -> bool:
+        """For data to come, as long as the client says; what we work on ourselves comes to an end."""
+        return isinstance(self.task, Later) and self.task.on_cancel is not None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -83,12 +92,21 @@ class Connection(asyncio.BufferedProtocol):
         """Set while a quota keeps this connection silent."""
         self.last_active = broker.clock.monotonic()
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer: bytearray | mmap.mmap = bytearray(BUFFER_BYTES)
         self._start = 0
         self._end = 0
         self._inbox: deque[tuple[Api, wire.Header, Any, int]] = deque()
         self._answers: deque[_Answer] = deque()
         self._taken = 0
+        self._frame_bytes = 0
+        """Counted for the frame that is coming in, if it is not a small one."""
+        self._frame_since = 0.0
+        self._unsent = 0
+        """Counted for answers that the client has not taken."""
+        self._unsent_left = 0
+        self._unsent_since = self._unsent_moved = 0.0
+        self._unsent_timer: asyncio.TimerHandle | None = None
+        self._held = 0
         self._write_paused = False
         self._read_paused = False
         self._closing = False
@@ -143,6 +161,8 @@ class Connection(asyncio.BufferedProtocol):
             self._login_timer.cancel()
         if self._muted is not None:
             self._muted.cancel()
+        if self._unsent_timer is not None:
+            self._unsent_timer.cancel()
         self._inbox.clear()
         for answer in self._answers:
             if isinstance(answer.task, Later) and answer.task.on_cancel:
@@ -152,29 +172,45 @@ class Connection(asyncio.BufferedProtocol):
                 # gives its memory back then.
                 self._taken -= answer.size
         self._answers.clear()
-        self.broker.release(self._taken)
-        self._taken = 0
+        memory = self.broker.memory
+        memory.forget(self)
+        memory.release("requests", self._taken)
+        memory.release("answers", self._unsent)
+        self._taken = self._unsent = 0
+        self._shrink()
         self.broker.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: behind the unread ones, with room for a good deal more."""
-        size = len(self._buffer)
+        """Where the next bytes go: behind the unread ones.
+
+        Of a frame for which the buffer is too small, not a byte more than the frame: so the buffer is
+        empty afterwards, and nothing is held that was not asked for.
+        """
         if self._start == self._end:
             self._start = self._end = 0
-        elif self._start and size - self._end < size // 2:
+        size, whole = len(self._buffer), self.announced() + 4
+        if whole > BUFFER_BYTES:
+            if whole > size and (self._end == size or self._start):
+                self._grow(whole)
+            return memoryview(self._buffer)[self._end : self._start + whole]
+        if self._start and size - self._end < size // 2:
             unread, view = self._end - self._start, memoryview(self._buffer)
             view[:unread] = view[self._start : self._end]
             self._start, self._end = 0, unread
-        if self._end == size:
-            # Twice as large as what has really arrived, whatever size the client has announced.
-            fresh = bytearray(size * 2)
-            fresh[:size] = self._buffer
-            self._buffer = fresh
         return memoryview(self._buffer)[self._end :]
 
+    def _grow(self, whole: int) -> None:
+        """Room for the frame. Of a large one the system gives memory only for what really arrives."""
+        unread = self._end - self._start
+        fresh = bytearray(whole) if whole <= LARGE_BYTES else mmap.mmap(-1, whole)
+        fresh[:unread] = memoryview(self._buffer)[self._start : self._end]
+        self._buffer, self._start, self._end = fresh, 0, unread
+
     def buffer_updated(self, count: int) -> None:
-        self._end += count
         self.last_active = self.broker.clock.monotonic()
+        if self._start == self._end:
+            self._frame_since = self.last_active
+        self._end += count
         if self._goes_on:
             return
         if self.broker.turns.has_time():
@@ -227,17 +263,50 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             view.release()
         took = self._start > before
-        if self._start == self._end and len(self._buffer) > BUFFER_KEPT_BYTES:
-            self._buffer, self._start, self._end = bytearray(BUFFER_BYTES), 0, 0
+        if took:
+            self._frame_since = self.last_active
+        if self._start == self._end and len(self._buffer) > BUFFER_BYTES:
+            self._shrink()
         self._pump()
         return took
+
+    def _shrink(self) -> None:
+        """Give back what the buffer has beyond its usual size; nothing must be in it."""
+        if len(self._buffer) > BUFFER_BYTES:
+            self._buffer = bytearray(BUFFER_BYTES)
+        self._start = self._end = 0
+        size, self._frame_bytes = self._frame_bytes, 0
+        self.broker.memory.release_frame(size)
 
     def pause_writing(self) -> None:
         self._write_paused = True
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self.broker.supervisor.call(TASK, self._count_unsent)
         self.broker.supervisor.call(TASK, self._pump)
+
+    def _count_unsent(self, written: int = 0) -> None:
+        """Count large answers until they are gone: the transport keeps all of one to its last byte."""
+        if self._unsent_timer is not None:
+            self._unsent_timer.cancel()
+            self._unsent_timer = None
+        transport, memory = self._transport, self.broker.memory
+        if transport is None or self not in self.broker.connections:
+            return
+        left, now = transport.get_write_buffer_size(), self.broker.clock.monotonic()
+        if left != self._unsent_left:
+            self._unsent_left, self._unsent_moved = left, now
+        if written:
+            self._unsent_since = self._unsent_since if self._unsent else now
+            self._unsent += written
+            memory.take("answers", written)
+        if not left:
+            size, self._unsent = self._unsent, 0
+            memory.release("answers", size)
+        elif self._unsent and not self._write_paused:
+            later = self.broker.supervisor.later
+            self._unsent_timer = later(UNSENT_SECONDS, TASK, self._count_unsent)
 
     def fail(self, reason: str, level: int = logging.WARNING) -> None:
         """Close this connection because of what it sent."""
@@ -249,6 +318,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._closing = True
+        self.broker.memory.forget(self)
         transport = self._transport
         if transport is not None:
             transport.close()
@@ -281,8 +351,38 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def room(self) -> None:
-        """There is memory again: read on if this was why reading stopped."""
-        self._balance_reading()
+        """There is memory again: go on if this was why reading or answering stopped. An error here
+        is no concern of whoever gave the memory back."""
+        self.broker.supervisor.call(TASK, self._pump)
+
+    def drop_if_stalled(self, now: float) -> None:
+        """Others wait for memory: go, if some is held here and nothing moves."""
+        self._count_unsent()
+        frame = self._frame_bytes and self.announced() + 4 > self._end - self._start
+        if self._unsent:
+            still, since = now - self._unsent_moved, now - self._unsent_since
+            what = f"{self._unsent} bytes of its answers are not taken"
+        elif frame and not self._read_paused:
+            still, since = now - self.last_active, now - self._frame_since
+            what = f"a request of {self.announced()} bytes does not arrive"
+        elif self._taken > SMALL_BYTES and self._answers and self._answers[0].waits_for_others:
+            still = since = now - self._answers[0].since
+            what = f"its requests hold {self._taken} bytes and wait for something to happen"
+        else:
+            return
+        if still > STALL_SECONDS or since > HOLD_SECONDS:
+            self.fail(f"{what}, and others wait for the memory")
+            if self._transport is not None:
+                self._transport.abort()
+
+    def hold(self) -> None:
+        """Start nothing more until `proceed`: what has begun must be stored first."""
+        self._held += 1
+
+    def proceed(self) -> None:
+        self._held -= 1
+        if not self._closing:
+            self._pump()
 
     @property
     def busy(self) -> bool:
@@ -303,31 +403,34 @@ class Connection(asyncio.BufferedProtocol):
         api = self.broker.apis.get(header.api_key)
         if api is None:
             raise WireError(f"API {header.api_key} is not known (version {header.api_version})")
+        size = len(frame)
         if not api.supports(header.api_version):
             if header.api_key != wire.API_VERSIONS:
                 raise WireError(f"{api.name} version {header.api_version} is not supported")
             header = header._replace(api_version=-1)  # answered in version 0: KIP-511
             request = None
         else:
-            request = wire.decode(frame, header)
+            request, size = wire.weighed(frame, header)
             if self.login is not None and header.api_key == wire.API_VERSIONS:
                 self.login.asked_versions()
-        self._put(api, header, request, len(frame))
+        self._put(api, header, request, size)
 
     def _put(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         self._inbox.append((api, header, request, size))
         self._taken += size
-        self.broker.take(size, self)
+        self.broker.memory.take("requests", size)
 
     def _pump(self) -> None:
         """Start what may start, then read on or stop reading."""
         while self._inbox and not self._write_paused and not self._closing:
-            if self._muted is not None:
+            if self._muted is not None or self._held:
                 break
             api = self._inbox[0][0]
             if self._answers and not (
                 api.pipelined and self._answers[-1].header.api_key == api.key
             ):
+                break
+            if api.answer_is_large and not self.broker.memory.may_answer(self):
                 break
             self._run(*self._inbox.popleft())
             if self._inbox and not self.broker.turns.has_time():
@@ -359,12 +462,9 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or self._closing or self.broker.stopping:
             return
-        no_room = self.broker.overloaded and (self._taken > 0 or self.announced() > SMALL_BYTES)
-        if no_room:
-            self.broker.waiting_for_room[self] = None
         full = (
-            no_room
-            or self._goes_on
+            self._goes_on
+            or not self._has_room()
             or self._muted is not None
             or len(self._inbox) + len(self._answers) >= INBOX_MAX
             or (self.login is not None and not self.login.open and self.busy)
@@ -376,9 +476,18 @@ class Connection(asyncio.BufferedProtocol):
             self._read_paused = False
             transport.resume_reading()
 
+    def _has_room(self) -> bool:
+        """Whether the broker has memory for what comes next, as far as that is known."""
+        memory, whole = self.broker.memory, self.announced() + 4
+        if whole > SMALL_BYTES and not self._frame_bytes:
+            if not memory.reserve_frame(self, whole):
+                return False
+            self._frame_bytes = whole
+        return not self._taken or memory.may_read(self)
+
     def _run(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         context = Context(header.api_version, header.client_id, self.client_host, self)
-        answer = _Answer(api, header, size)
+        answer = _Answer(api, header, size, self.broker.clock.monotonic())
         self._answers.append(answer)
         try:
             if self.broker.quotas.active:
@@ -421,7 +530,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nobody is there for it any more; then its memory is given back."""
         if answer in self._answers:
             return False
-        self.broker.release(answer.size)
+        self.broker.memory.release("requests", answer.size)
         return True
 
     def _finished(self, answer: _Answer, task: asyncio.Task[Any]) -> None:
@@ -448,7 +557,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answer: _Answer) -> None:
         self._taken -= answer.size
-        self.broker.release(answer.size)
+        self.broker.memory.release("requests", answer.size)
         if answer.body is NO_ANSWER or self._closing or self._transport is None:
             if self.broker.quotas.active and not self._closing:
                 self._settle(answer, [])
@@ -466,8 +575,12 @@ class Connection(asyncio.BufferedProtocol):
             chunks = self._settle(answer, chunks)
         if len(chunks) == 1:
             self._transport.write(chunks[0])
+            size = len(chunks[0])
         else:
             self._transport.writelines(chunks)
+            size = sum(map(len, chunks))
+        if size > SMALL_BYTES:
+            self._count_unsent(size)
         if self.close_after_answer:
             self.close()
 

@@ -181,6 +181,8 @@ class Excisions:
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)
+            for sentence in result.unreadable:
+                partition.report_damage(f"not looked into by the excision: {sentence}")
             if result.made and not await put_in_place(
                 self._broker, partition, _plan(work, segments), result, keeps_dirty=True
             ):

@@ -3,7 +3,8 @@
 Fetch asks here which partitions a request is about, and which of the answers have changed. A session
 belongs to whoever knows its id; its epoch counts requests, so that a lost answer is noticed. There are
 at most `max.incremental.fetch.session.cache.slots`; a new one takes the place of one that has been
-silent for two minutes, or else the client goes on with full requests.
+silent for two minutes, or else the client goes on with full requests. What all of them remember is
+bounded, too: beyond that there is no new session, and one that grows too large is forgotten.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from headwater.broker.clock import Clock
 
 EPOCH_INITIAL, EPOCH_FINAL = 0, -1
 EVICT_SECONDS = 120.0
+SESSIONS_BYTES_MAX = 64 * 1024**2
+"""Of memory for what sessions remember: some 200,000 partitions."""
+_ASKED_BYTES = 300
 
 Key = tuple[object, int]
 """(topic name or id, partition)."""
@@ -48,6 +52,8 @@ class Session:
     by_id: bool
     used: float
     asked: dict[Key, Asked] = field(default_factory=dict)
+    size: int = 0
+    """About how many bytes it takes."""
 
 
 Rows = list[tuple[Asked, dict[str, Any]]]
@@ -60,6 +66,7 @@ class FetchSessions:
     def __init__(self, slots: int, clock: Clock) -> None:
         self._sessions: dict[int, Session] = {}
         self._slots = slots
+        self._size = 0
         self._clock = clock
         self.waiting: set[Callable[[], None]] = set()
         """Fetches that wait for data; called when the broker stops."""
@@ -74,7 +81,9 @@ class FetchSessions:
         return set() if session is None else {topic for topic, _ in session.asked}
 
     def forget(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._size -= session.size
 
     def resume(self, request: Any, by_id: bool) -> tuple[Session | None, list[Asked], ErrorCode]:
         """The session (if any) and the partitions that this request is about."""
@@ -83,7 +92,7 @@ class FetchSessions:
         epoch = getattr(request, "session_epoch", EPOCH_FINAL)
         if epoch in (EPOCH_INITIAL, EPOCH_FINAL):
             if session_id:
-                self._sessions.pop(session_id, None)
+                self.forget(session_id)
             session = self._create(asked, by_id) if epoch == EPOCH_INITIAL else None
             return session, list(asked.values()), ErrorCode.none
         known = self._sessions.get(session_id)
@@ -94,25 +103,29 @@ class FetchSessions:
         if known.by_id != by_id:
             return None, [], ErrorCode.fetch_session_topic_id_error
         self._update(known, asked, request, by_id)
+        if self._size > SESSIONS_BYTES_MAX:
+            self.forget(known.id)
+            return None, [], ErrorCode.fetch_session_id_not_found
         return known, list(known.asked.values()), ErrorCode.none
 
     def _create(self, asked: dict[Key, Asked], by_id: bool) -> Session | None:
-        if not asked or not self._make_room():
+        size = _size(asked)
+        if not asked or not self._make_room(size):
             return None
         number = 0
         while number == 0 or number in self._sessions:
             number = random.randint(1, 2**31 - 1)
-        session = Session(number, 1, by_id, self._clock.monotonic(), asked)
+        session = Session(number, 1, by_id, self._clock.monotonic(), asked, size)
         self._sessions[number] = session
+        self._size += size
         return session
 
-    def _make_room(self) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        oldest = min(self._sessions.values(), key=lambda session: session.used, default=None)
-        if oldest is None or self._clock.monotonic() - oldest.used < EVICT_SECONDS:
-            return False
-        del self._sessions[oldest.id]
+    def _make_room(self, size: int) -> bool:
+        while len(self._sessions) >= self._slots or self._size + size > SESSIONS_BYTES_MAX:
+            oldest = min(self._sessions.values(), key=lambda session: session.used, default=None)
+            if oldest is None or self._clock.monotonic() - oldest.used < EVICT_SECONDS:
+                return False
+            self.forget(oldest.id)
         return True
 
     def _update(self, session: Session, asked: dict[Key, Asked], request: Any, by_id: bool) -> None:
@@ -127,6 +140,10 @@ class FetchSessions:
             if before is not None:
                 item.told = before.told
             session.asked[key] = item
+        if asked or request.forgotten_topics_data:
+            self._size -= session.size
+            session.size = _size(session.asked)
+            self._size += session.size
 
     def held_back(self, session_id: int) -> int:
         """The answer was not sent, because of a quota: nothing of it is told. The id to answer."""
@@ -134,7 +151,7 @@ class FetchSessions:
         if session is None:
             return session_id
         if session.epoch == 1:  # made by this request, which the client will repeat from the start
-            del self._sessions[session_id]
+            self.forget(session_id)
             return 0
         for asked in session.asked.values():
             asked.told = None
@@ -155,6 +172,16 @@ class FetchSessions:
                 if key in session.asked:
                     session.asked[key] = session.asked.pop(key)
         return out
+
+
+def _size(asked: dict[Key, Asked]) -> int:
+    """The name of a topic counts once, with its first partition in a row."""
+    size, before = len(asked) * _ASKED_BYTES, None
+    for topic, _ in asked:
+        if topic is not before:
+            size += len(topic) if isinstance(topic, str) else 0
+            before = topic
+    return size
 
 
 def _asked(request: Any, by_id: bool) -> list[Asked]:

@@ -29,8 +29,11 @@ from kio.serial._introspect import (
 
 from headwater.broker.errors import WireError
 
-ELEMENTS_MAX = 250_000
-"""Of all arrays of one request: far more than an honest client has partitions."""
+ELEMENTS_MAX = 20_000
+"""Of all arrays of one request: more than an honest client has partitions. Each is a few microseconds
+of the event loop, here and in its handler, and `ELEMENT_BYTES` of memory."""
+ELEMENT_BYTES = 160
+"""What a decoded element takes, however few bytes it has on the wire."""
 
 Step = Callable[[memoryview, int, list[int]], int]
 """(bytes, position, [elements still allowed]) → position behind it."""
@@ -53,14 +56,16 @@ _SIZES = {
 _I16, _I32 = struct.Struct(">h").unpack_from, struct.Struct(">i").unpack_from
 
 
-def check(schema: Any, view: memoryview, position: int) -> None:
-    """Raise WireError unless the body at `position` stays within its bytes."""
+def check(schema: Any, view: memoryview, position: int) -> int:
+    """How many elements the body at `position` has. Raises WireError unless it stays within its bytes."""
+    allowed = [ELEMENTS_MAX]
     try:
-        end = entity_step(schema)(view, position, [ELEMENTS_MAX])
+        end = entity_step(schema)(view, position, allowed)
     except (IndexError, struct.error):
         raise WireError("the request ends in the middle of a field") from None
     if end > len(view):
         raise WireError("a field reaches beyond the end of the request")
+    return ELEMENTS_MAX - allowed[0]
 
 
 def unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:

@@ -36,7 +36,7 @@ class Housekeeping:
     def start(self) -> None:
         duties: list[tuple[str, Callable[[], float], Callable[[], Awaitable[None]]]] = [
             ("idle connections", lambda: TICK_SECONDS, self._close_idle),
-            ("memory of requests", lambda: TICK_SECONDS, self._let_in_again),
+            ("memory", lambda: TICK_SECONDS, self._watch_memory),
             ("disk space", lambda: TICK_SECONDS, self._watch_space),
             ("retention", self._retention_seconds, self.retain),
             ("checkpoints", self._checkpoint_seconds, self._checkpoint),
@@ -113,11 +113,12 @@ class Housekeeping:
             await self._in_disk_thread(store.sync_lazy)
         await self._in_disk_thread(store.checkpoint)
 
+    async def _watch_memory(self) -> None:
+        broker = self._broker
+        broker.memory.tick(broker.clock.monotonic(), tuple(broker.connections))
+
     async def _watch_space(self) -> None:
         await self._broker.disk_space.watch(self._broker.executor)
-
-    async def _let_in_again(self) -> None:
-        self._broker.let_in_again()
 
     async def _close_idle(self) -> None:
         limit_ms = self._broker.settings.get("connections.max.idle.ms")

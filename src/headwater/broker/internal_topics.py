@@ -41,7 +41,9 @@ HEALTH = "__headwater_health"
 CLIENT_METRICS = "__client_metrics"
 
 KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-"""Those that clients are told are internal."""
+INTERNAL = KAFKAS | {HEALTH}
+"""Those that clients are told are internal: they speak of this broker, and patterns, copies to another
+cluster and people who list topics pass them over."""
 NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
 
 _COMPACTED = {"cleanup.policy": "compact"}

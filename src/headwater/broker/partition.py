@@ -339,7 +339,7 @@ class Partition:
         while self.cold_reads:
             await asyncio.sleep(0.01)
 
-    def report_damage(self, error: Exception) -> None:
+    def report_damage(self, error: Exception | str) -> None:
         """Say it once for each place, however often it is read."""
         if str(error) not in self._reported and len(self._reported) < 1000:
             self._reported.add(str(error))

@@ -106,6 +106,8 @@ class Api:
     handle: Handler
     pipelined: bool = False
     """May start before the connection's earlier requests are answered (answers stay in order)."""
+    answer_is_large: bool = False
+    """Is begun only when there is memory for what it reads."""
 
     def supports(self, version: int) -> bool:
         return self.versions[0] <= version <= self.versions[1]

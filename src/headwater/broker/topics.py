@@ -1,4 +1,7 @@
-"""Creating, growing and deleting topics: first the catalogue's record, then the folders.
+"""Creating, growing and deleting topics: they are what the catalogue's record says.
+
+Folders are made before the record that makes them count, and removed after the one that ends them; so
+whatever fails in between leaves no topic without its partitions, and a folder without records at most.
 
 The topic APIs (and Metadata, when a topic is to be made on first use) come here. All work on the same
 topic is done one after the other, so that two clients that create it at once get one topic.
@@ -157,12 +160,11 @@ class Topics:
         async with self._catalogue.changing:
             topic = self.check_new(name, partitions, configs)
             with _storage_errors():
-                await self._catalogue.put_topic(topic)
                 try:
                     await self._run(self._open, topic, 0)
+                    await self._catalogue.put_topic(topic)
                 except (OSError, StorageFailed):
                     await self._close(topic, 0)
-                    await self._catalogue.remove_topic(name)
                     raise
             self._adopt(topic, 0)
             return topic

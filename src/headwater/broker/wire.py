@@ -82,7 +82,12 @@ def read_header(frame: Buffer) -> Header:
 
 
 def decode(frame: Buffer, header: Header) -> Any:
-    """The body of a request, as kio's entity of its version.
+    """The body of a request, as kio's entity of its version."""
+    return weighed(frame, header)[0]
+
+
+def weighed(frame: Buffer, header: Header) -> tuple[Any, int]:
+    """The same, and about how many bytes of memory it takes.
 
     Bytes behind it are ignored, as Kafka does: librdkafka leaves three in some Metadata requests.
     """
@@ -90,13 +95,13 @@ def decode(frame: Buffer, header: Header) -> Any:
     view = memoryview(frame).toreadonly()
     try:
         position = _skip_tagged_fields(view, header.size) if schema.__flexible__ else header.size
-        guard.check(schema, view, position)
+        elements = guard.check(schema, view, position)
         entity, _ = read(view, position)
     except WireError:
         raise
     except Exception as error:  # kio raises what its parser met: underflow, bad UTF-8, bad enum
         raise WireError(f"cannot be parsed: {error or type(error).__name__}") from error
-    return entity
+    return entity, len(view) + elements * guard.ELEMENT_BYTES
 
 
 def encode(

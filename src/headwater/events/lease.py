@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 LEASE_S = 3600.0
 LEASE_S_MIN = 0.2
 _SHARE = 4
-"""A claim is renewed when so large a part of what the broker remembers has passed."""
+"""A claim is renewed when a quarter of what the broker remembers has passed, and before three quarters in any
+case: taking over, which may be slow, is not counted (`desk`)."""
 _MEMORIES = ("transactional.id.expiration.ms", "producer.id.expiration.ms")
 _TIMEOUT_S = 10.0
 

@@ -6,11 +6,14 @@ looks at the batch and the config, returns the batch to store, or raises why not
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
 from headwater.record import codecs, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
+from headwater.record.validate import HEADERS_MAX
 from headwater.record.varint import Buffer
 
 _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}
@@ -36,19 +39,36 @@ class TimestampOutOfRange(RecordError):
     """Too far in the past or the future for the topic."""
 
 
-def prepare(data: Buffer, config: LogConfig, now_ms: int) -> tuple[Buffer, BatchHeader]:
-    """The batch as it is to be stored, with its header. Raises RecordError."""
-    header = batches.validate_produced(data)
+def prepare(
+    data: Buffer,
+    config: LogConfig,
+    now_ms: int,
+    payload_bytes_max: int = codecs.SIZE_MAX,
+    on_payload: Callable[[int], None] | None = None,
+    headers_max: int = HEADERS_MAX,
+    on_headers: Callable[[int], None] | None = None,
+) -> tuple[Buffer, BatchHeader]:
+    """The batch as it is to be stored, with its header. Raises RecordError.
+
+    May take long, for a batch that is compressed or has many records: any thread will do.
+    """
+    _check_size(len(data), config)  # before anything of it is looked at
+    header = batches.validate_produced(
+        data,
+        payload_bytes_max=payload_bytes_max,
+        on_payload=on_payload,
+        headers_max=headers_max,
+        on_headers=on_headers,
+    )
     if header.max_timestamp < header.base_timestamp:
         data, header = _with_max_timestamp(data, header)
-    _check_size(header, config)
     if config.compact:
         _check_keys(data)
-    codec = _CODECS.get(config.compression_type, header.codec)
+    codec = stored_codec(header.codec, config)
     if codec != header.codec:
         data = batches.recompress(data, codec, _level(config, codec))
         header = batches.read_header(data)
-        _check_size(header, config)
+        _check_size(header.size, config)
     if config.timestamp_type == "LogAppendTime":
         data = batches.with_append_time(data, now_ms)
         header = batches.read_header(data)
@@ -65,14 +85,19 @@ def _with_max_timestamp(data: Buffer, header: BatchHeader) -> tuple[Buffer, Batc
     return fixed, batches.read_header(fixed)
 
 
-def _check_size(header: BatchHeader, config: LogConfig) -> None:
-    if header.size > config.max_message_bytes:
+def stored_codec(codec: int, config: LogConfig) -> int:
+    """The compression that a batch of this one gets in the log."""
+    return _CODECS.get(config.compression_type, codec)
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    if size > config.max_message_bytes:
         raise BatchTooLarge(
-            f"a batch of {header.size} bytes exceeds max.message.bytes={config.max_message_bytes}"
+            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}"
         )
-    if header.size > config.segment_bytes:
+    if size > config.segment_bytes:
         raise BatchExceedsSegment(
-            f"a batch of {header.size} bytes exceeds segment.bytes={config.segment_bytes}"
+            f"a batch of {size} bytes exceeds segment.bytes={config.segment_bytes}"
         )
 
 

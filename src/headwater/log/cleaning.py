@@ -8,6 +8,9 @@ files, synced, which nobody looks at until `compaction.apply` has decided that t
 Every batch is checked before anything follows from it. A segment with damage in it is left as it is,
 byte for byte, and the others are compacted without it: what would have been dropped because of its records
 stays, and so do all tombstones and markers, which may speak of records in it.
+A batch with the right checksum whose records cannot be read is another matter: a producer sent it so
+(earlier versions stored such), and it will never be any better. It alone stays as it is and the result
+names it; where not even its keys can be read, they take nobody's place.
 """
 
 from __future__ import annotations
@@ -24,7 +27,11 @@ from headwater.log.segment import CorruptSegment
 from headwater.log.sources import Between, batches_of, damage
 from headwater.log.survivors import Survivors
 from headwater.record import batch as batches
+from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import RecordError
+
+UNREADABLE_MAX = 100
+"""So many batches are named at most; one would be reason enough to look."""
 
 
 def compact(
@@ -73,6 +80,7 @@ class _Compaction:
         self._damaged = damaged
         """Segments to be left as they are, by base offset, and why."""
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+        self._unreadable: dict[int, str] = {}
 
     def run(self) -> Result:
         plan = self._plan
@@ -104,6 +112,7 @@ class _Compaction:
             self._bytes_read,
             self._bytes_kept,
             tuple(self._damaged.values()),
+            tuple(self._unreadable.values())[:UNREADABLE_MAX],
         )
 
     def _intact(self, group: Sequence[Source]) -> list[list[Source]]:
@@ -140,11 +149,15 @@ class _Compaction:
                     try:
                         latest.add(header, batch)
                     except RecordError as error:
-                        raise damage(self._directory, source, position, header, error) from error
+                        self._name(source, position, header, error)
                 cleaned_offset = header.next_offset
             cleaned_offset = source.next_offset
         latest.seal()
         return latest, cleaned_offset
+
+    def _name(self, source: Source, position: int, header: BatchHeader, error: RecordError) -> None:
+        sentence = str(damage(self._directory, source, position, header, error))
+        self._unreadable.setdefault(header.base_offset, sentence)
 
     # ---- second pass ---------------------------------------------------------------------------
 
@@ -175,10 +188,14 @@ class _Compaction:
                 self._files, self._directory, source, self._between
             ):
                 is_last = source is filled[-1] and position + header.size == source.size
+                kept: Buffer | None = batch
                 try:
-                    kept = survivors.of(header, batch, is_last=is_last)
+                    if header.base_offset in self._unreadable:
+                        survivors.untouched(header)
+                    else:
+                        kept = survivors.of(header, batch, is_last=is_last)
                 except RecordError as error:
-                    raise damage(self._directory, source, position, header, error) from error
+                    self._name(source, position, header, error)
                 self._records_read += header.record_count
                 self._bytes_read += header.size
                 if kept is not batch:

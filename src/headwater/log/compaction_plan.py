@@ -122,6 +122,8 @@ class Result:
     bytes_kept: int
     damaged: tuple[str, ...] = ()
     """Segments that were left as they are because of damage: where, and what is wrong."""
+    unreadable: tuple[str, ...] = ()
+    """Intact batches whose records cannot be read, each in a sentence; they were left as they are."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -133,6 +135,7 @@ class Result:
         fields["made"] = tuple(
             Made(**{**made, "replaces": tuple(made["replaces"])}) for made in fields["made"]
         )
+        fields["unreadable"] = tuple(fields.get("unreadable", ()))
         return cls(**fields)
 
 

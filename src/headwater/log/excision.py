@@ -3,8 +3,10 @@
 The broker (`excisions`) runs `main` in a process of its own, as with compaction, and puts the outcome
 in place in the same way (`compaction.begin`, `swap`). Every batch keeps its place, its offsets and its
 producer's numbers, even if no record is left in it; so all other records keep their offsets and
-nothing looks like a gap. What is taken out is named by offsets, or by the salted SHA-256 of a key: the
-key itself is personal data as often as not, and must not be written down once more.
+nothing looks like a gap. A batch whose records cannot be read, which earlier versions stored, is left as
+it is and named in the result: it can be taken out by its offsets. What is taken out is named by offsets,
+or by the salted SHA-256 of a key: the key itself is personal data as often as not, and must not be
+written down once more.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from headwater.log import swap, worker
 from headwater.log.aborted import AbortedTransaction
 from headwater.log.cleaned import CannotCompact, CleanedSegment
+from headwater.log.cleaning import UNREADABLE_MAX
 from headwater.log.compaction_plan import Made, Result, Source
 from headwater.log.files import Files, FileSystem
 from headwater.log.latest import offsets_of, payload_of, read_keys
@@ -113,6 +116,7 @@ class _Excision:
         self._work = work
         self._matches = work.target.matcher()
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
+        self._unreadable: list[str] = []
 
     def run(self) -> Result:
         made = [new for source in self._work.sources if (new := self._rewrite(source))]
@@ -126,6 +130,7 @@ class _Excision:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
+            unreadable=tuple(self._unreadable[:UNREADABLE_MAX]),
         )
 
     def _rewrite(self, source: Source) -> Made | None:
@@ -140,10 +145,12 @@ class _Excision:
                 self._files, self._directory, source, lambda _: None
             ):
                 self._check()
+                kept: Buffer = batch
                 try:
                     kept = self._without(header, batch)
                 except RecordError as error:
-                    raise damage(self._directory, source, position, header, error) from error
+                    error = damage(self._directory, source, position, header, error)
+                    self._unreadable.append(str(error))
                 changed |= kept is not batch
                 left = batches.read_header(kept)
                 self._records_read += header.record_count
@@ -175,6 +182,8 @@ class _Excision:
             return [number for number, key in enumerate(keys) if not self._matches(key)]
         if header.last_offset < target.first_offset or header.base_offset > target.last_offset:
             return list(range(header.record_count))
+        if target.first_offset <= header.base_offset and header.last_offset <= target.last_offset:
+            return []  # all of it: so even a batch goes whose records cannot be read
         return [
             number
             for number, offset in enumerate(offsets_of(header, batch))

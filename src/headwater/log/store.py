@@ -285,6 +285,9 @@ class LogStore:
             return key
         return None
 
+    def has_records(self, topic: str, partition: int) -> bool:
+        return self._has_records(self.directory(topic, partition))
+
     def partitions(self) -> list[TopicPartition]:
         """Those whose folders are here, whoever may know them."""
         found = (self._partition_of(name) for name in self.files.list(self.root))

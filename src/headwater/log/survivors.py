@@ -78,6 +78,11 @@ class Survivors:
             return kept
         return emptied(header) if header.record_count else batch
 
+    def untouched(self, header: BatchHeader) -> None:
+        """Take note of a batch that stays as it is, whatever is in it."""
+        if header.is_transactional and not header.is_control:
+            self._with_data.add(header.producer_id)
+
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         if header.producer_id < 0:
             return False

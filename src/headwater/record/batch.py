@@ -31,13 +31,19 @@ than the offsets say.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from headwater.record import codecs, validate
-from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError, UnknownMagic
+from headwater.record.errors import (
+    CorruptBatch,
+    InvalidBatch,
+    PayloadTooLarge,
+    RecordError,
+    UnknownMagic,
+)
 from headwater.record.varint import Buffer
 
 __all__ = [
@@ -186,12 +192,22 @@ def scan(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         position += header.size
 
 
-def validate_produced(buffer: Buffer, *, payload_bytes_max: int = codecs.SIZE_MAX) -> BatchHeader:
-    """Check the one batch that a client sent; its records are stepped over, not decoded.
+def validate_produced(
+    buffer: Buffer,
+    *,
+    payload_bytes_max: int = codecs.SIZE_MAX,
+    on_payload: Callable[[int], None] | None = None,
+    headers_max: int = validate.HEADERS_MAX,
+    on_headers: Callable[[int], None] | None = None,
+) -> BatchHeader:
+    """Check the one batch that a client sent, and each of its records (`validate`).
 
     Raises CorruptBatch for damage, which a client may mend by sending it again; UnknownMagic for old
     formats; InvalidBatch for what no client may send, and what would be no better the next time:
     not exactly one batch, a header that is not true, records that do not add up to its count.
+    `on_payload` is told how many bytes compressed records have become. PayloadTooLarge: they take more
+    than `payload_bytes_max`, or have more than `headers_max` headers; `on_headers` is told how many
+    had to be looked at.
     """
     if len(buffer) > _MAGIC_AT and buffer[_MAGIC_AT] not in (0, 1, 2):
         raise CorruptBatch(f"there is no message format {buffer[_MAGIC_AT]}")
@@ -208,11 +224,20 @@ def validate_produced(buffer: Buffer, *, payload_bytes_max: int = codecs.SIZE_MA
         records, start = buffer, HEADER_BYTES
     else:
         stored = memoryview(buffer)[HEADER_BYTES:]
-        records, start = codecs.decompress(header.codec, stored, payload_bytes_max), 0
+        start = 0
+        records = codecs.decompress(header.codec, stored, payload_bytes_max, single=True)
+        if on_payload is not None:
+            on_payload(len(records))
     try:
-        validate.check_records(records, start, header.record_count)
+        headers = validate.check_records(
+            records, start, header.record_count, header.base_timestamp, headers_max
+        )
+    except PayloadTooLarge:
+        raise
     except CorruptBatch as error:
         raise InvalidBatch(str(error)) from error
+    if on_headers is not None:
+        on_headers(headers)
     return header
 
 

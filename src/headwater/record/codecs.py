@@ -6,9 +6,9 @@
     3 lz4     frames; those we write must have independent blocks, Java clients refuse linked ones
     4 zstd    frames
 
-Compressed bytes come from strangers: `decompress` must never hold more than `size_max` bytes, and
-must answer any garbage with CorruptBatch and nothing else. cramjam is imported when first needed,
-because many a broker never needs it.
+Compressed bytes come from strangers: `decompress` must never hold more than `size_max` bytes (more is
+PayloadTooLarge), and must answer any garbage with CorruptBatch and nothing else. cramjam is imported
+when first needed, because many a broker never needs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from headwater.record import frames
-from headwater.record.errors import CorruptBatch
+from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
 
 if TYPE_CHECKING:
     from headwater.record.varint import Buffer
@@ -28,11 +28,13 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 SIZE_MAX = 256 * 1024 * 1024
 """More than any batch that a producer means well by: messages are limited to a few megabytes."""
 
+_GZIP_STEP_BYTES = 16 * 1024
 _GZIP_WBITS = 31  # 15 bits of window, and a gzip header around the stream
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_RATIO_MAX = 22  # the best that it knows is a copy of 64 bytes in 3
+_NOT_SINGLE = "its records are compressed in several pieces, which not every client can read"
 _GUESS_BYTES_MIN = 64 * 1024
 
 
@@ -58,14 +60,25 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     raise ValueError(f"there is no compression codec {codec}")
 
 
-def decompress(codec: int, data: Buffer, size_max: int = SIZE_MAX) -> bytes:
-    """What `data` was before compression; CorruptBatch for garbage and beyond `size_max` bytes."""
+def decompress(
+    codec: int, data: Buffer, size_max: int = SIZE_MAX, *, single: bool = False
+) -> bytes:
+    """What `data` was before compression; CorruptBatch for garbage and beyond `size_max` bytes.
+
+    `single`: InvalidBatch for more than one stream in a row, where not every client reads that:
+    librdkafka stops at the first gzip member (and aborts its process where that is empty), and takes
+    no second lz4 frame and no second snappy header.
+
+    All codecs give the interpreter to other threads meanwhile.
+    """
     if codec == NONE:
         return _within(bytes(data), size_max)
     if codec == GZIP:
-        return _decompress_gzip(data, size_max)
+        return _decompress_gzip(data, size_max, single)
     if codec == SNAPPY:
-        return _decompress_snappy(data, size_max)
+        return _decompress_snappy(data, size_max, single)
+    if codec == LZ4 and single and not frames.is_one_lz4_frame(data):
+        raise InvalidBatch(_NOT_SINGLE)
     if codec in (LZ4, ZSTD):
         return _decompress_frames(codec, data, size_max)
     raise CorruptBatch(f"there is no compression codec {codec}")
@@ -73,24 +86,30 @@ def decompress(codec: int, data: Buffer, size_max: int = SIZE_MAX) -> bytes:
 
 def _within(data: bytes, size_max: int) -> bytes:
     if len(data) > size_max:
-        raise CorruptBatch(f"the records take more than {size_max} bytes")
+        raise PayloadTooLarge(f"the records take more than {size_max} bytes")
     return data
 
 
-def _decompress_gzip(data: Buffer, size_max: int) -> bytes:
+def _decompress_gzip(data: Buffer, size_max: int, single: bool) -> bytes:
+    view, position = memoryview(data), 0
     pieces: list[bytes] = []
-    remaining, rest = size_max + 1, bytes(data)
+    remaining = size_max + 1
     try:
-        while rest or not pieces:
+        while position < len(view) or not position:
             member = zlib.decompressobj(_GZIP_WBITS)
-            piece = member.decompress(rest, remaining)
-            remaining -= len(piece)
-            if remaining <= 0:
-                raise CorruptBatch(f"the records take more than {size_max} bytes")
-            if not member.eof:
-                raise CorruptBatch("gzip data breaks off")
-            pieces.append(piece)
-            rest = member.unused_data
+            while not member.eof:
+                # A little at a time: zlib copies all that follows the end of a member.
+                some = view[position : position + _GZIP_STEP_BYTES]
+                if not some:
+                    raise CorruptBatch("gzip data breaks off")
+                piece = member.decompress(some, remaining)
+                position += len(some) - len(member.unused_data)
+                remaining -= len(piece)
+                if remaining <= 0:
+                    raise PayloadTooLarge(f"the records take more than {size_max} bytes")
+                pieces.append(piece)
+            if single and position < len(view):
+                raise InvalidBatch(_NOT_SINGLE)
     except zlib.error as error:
         raise CorruptBatch(f"not gzip data: {error}") from None
     return b"".join(pieces)
@@ -107,7 +126,7 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(pieces)
 
 
-def _decompress_snappy(data: Buffer, size_max: int) -> bytes:
+def _decompress_snappy(data: Buffer, size_max: int, single: bool) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_block(data, size_max)
     view = memoryview(data)
@@ -116,6 +135,8 @@ def _decompress_snappy(data: Buffer, size_max: int) -> bytes:
     while position < end:
         # The header comes again where snappy-java has joined two streams.
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            if single and position:
+                raise InvalidBatch(_NOT_SINGLE)
             position += len(_XERIAL_HEADER)
             continue
         start = position + 4
@@ -136,7 +157,7 @@ def _decompress_block(block: Buffer, size_max: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > size_max:
-            raise CorruptBatch(f"the records take more than {size_max} bytes")
+            raise PayloadTooLarge(f"the records take more than {size_max} bytes")
         if size > _SNAPPY_RATIO_MAX * len(block):
             raise CorruptBatch(f"{len(block)} bytes of snappy data cannot hold {size}")
         return bytes(cramjam.snappy.decompress_raw(block))
@@ -152,6 +173,7 @@ def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
         limit, into = frames.lz4_size_max(data), cramjam.lz4.decompress_into
     else:
         limit, into = frames.zstd_size_max(data), cramjam.zstd.decompress_into
+    error_class = CorruptBatch if limit <= size_max else PayloadTooLarge
     limit = min(limit, size_max)
     guess = max(_GUESS_BYTES_MIN, 4 * len(data))
     while True:
@@ -161,7 +183,7 @@ def _decompress_frames(codec: int, data: Buffer, size_max: int) -> bytes:
         except cramjam.DecompressionError as error:
             if len(out) == limit:
                 reason = f"not {NAMES[codec]} data of at most {size_max} bytes: {error}"
-                raise CorruptBatch(reason) from None
+                raise error_class(reason) from None
             guess *= 8
         else:
             return bytes(memoryview(out)[:size])

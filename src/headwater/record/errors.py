@@ -10,6 +10,10 @@ class CorruptBatch(RecordError):
     """Truncated, of an impossible length, with a wrong checksum, or with garbage as its payload."""
 
 
+class PayloadTooLarge(CorruptBatch):
+    """Records that take more memory, decompressed, than is allowed: as good as garbage, and not read."""
+
+
 class UnknownMagic(RecordError):
     """A message format other than version 2."""
 

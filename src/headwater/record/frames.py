@@ -42,6 +42,13 @@ def lz4_size_max(data: Buffer) -> int:
     return _unless_cut(size, position, data)
 
 
+def is_one_lz4_frame(data: Buffer) -> bool:
+    """Whether there is nothing before and behind it; CorruptBatch if it breaks off."""
+    if _integer(data, 0, 4) != _LZ4_MAGIC:
+        return len(data) < 4 or _integer(data, 0, 4) & ~0xF != _SKIPPED
+    return _lz4_frame(data, 4)[1] >= len(data)
+
+
 def _lz4_frame(data: Buffer, position: int) -> tuple[int, int]:
     flags, limits = _integer(data, position, 1), _integer(data, position + 1, 1)
     block_max = 1 << (8 + 2 * (limits >> 4 & 7))

@@ -192,7 +192,8 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]
 def keys(batch: Buffer, position: int = 0) -> list[tuple[int, bytes | None, bool]]:
     """Offset, key and whether there is a value, of each record: what compaction decides by.
 
-    Values and headers are skipped, not checked: this reads some batches that `decode` refuses.
+    Values and headers are skipped, not checked: this reads some batches that `decode` refuses. The
+    offsets are checked: they rise, and stay within the batch.
     """
     header = batches.read_header(batch, position)
     data = _payload(batch, position, header)
@@ -205,7 +206,7 @@ def keys(batch: Buffer, position: int = 0) -> list[tuple[int, bytes | None, bool
 def _decode_keys(data: bytes, header: BatchHeader) -> list[tuple[int, bytes | None, bool]]:
     found: list[tuple[int, bytes | None, bool]] = []
     base_offset = header.base_offset
-    position, end = 0, len(data)
+    position, end, previous = 0, len(data), -1
     key: bytes | None
     for _ in range(header.record_count):
         n = data[position]
@@ -242,9 +243,12 @@ def _decode_keys(data: bytes, header: BatchHeader) -> list[tuple[int, bytes | No
         has_value = not data[position] & 1  # an odd length is negative: no value
         if n & 1 or position >= record_end:
             raise CorruptBatch(f"a record's fields reach beyond its end at byte {record_end}")
+        if n <= previous:
+            raise CorruptBatch(f"the offset of a record at byte {position} is not after the last")
+        previous = n
         found.append((base_offset + (n >> 1), key, has_value))
         position = record_end
-    if position != end:
+    if position != end or (previous >> 1) > header.last_offset_delta:
         raise CorruptBatch(f"{header.record_count} records do not end where the batch ends")
     return found
 

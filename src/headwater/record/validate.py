@@ -1,34 +1,42 @@
-"""What the broker asks of a batch before it appends it, beyond being whole: does its header tell the
-truth? Called by `batch.validate_produced` only.
+"""What the broker asks of a batch before it appends it, beyond being whole: do its header and every one
+of its records tell the truth? Called by `batch.validate_produced` only.
 
-The count in the header decides which offsets the batch takes, so it must be right: a batch that says
-something else would stop every consumer of its partition. The records are therefore stepped over, from
-length to length, and must end where the batch ends, after as many steps as the header says:
+A batch that says what is not so would stop every consumer of its partition, or compaction, for as long
+as it is kept. So each record is stepped through, field by field, and must end where it says:
 
-    | length | attributes | timestamp delta | offset delta | key … value … headers |
-      1-5 B    = length bytes
+    | length | attributes | timestamp delta | offset delta | key | value | header count | headers |
+      1-5 B    1 B          1-10 B            1-5 B          -1 or a length, then so many bytes
 
-Records of equal length in a row, which is what most producers send, are stepped over together: the
-first bytes of all of them are compared at once (`_run`). The first and the last record must also have
-the numbers 0 and `record_count - 1`. What is inside the records between is the consumers' business.
+The offset delta must be the record's number, from 0 to `record_count - 1`; a key and a value may be
+missing (-1), a header's name may not; timestamps must fit into 64 bits. The attributes are unused, and
+not looked at (Kafka does not either). `records.decode` must read whatever passes here.
+
+Records in a row that have the same shape, which is what most producers send, are checked together
+(`runs`); the others in one loop, in which whatever is unusual is left to `_check_record`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.record import varint
-from headwater.record.errors import CorruptBatch, InvalidBatch
+from headwater.record import runs, varint
+from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
 from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.record.batch import BatchHeader
 
+HEADERS_MAX = 1_000_000
+"""Of all records of a batch. Each is a step, and may take two bytes: a batch of nothing else would
+keep whoever looks at it busy for minutes."""
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key and value length, header count: at least a byte each."""
 
 _CODEC_MAX = 4
 _HEADER_BYTES = 61  # as in `batch`, which imports this module
+_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+_PATIENCE_MAX = 64
+"""Where lengths differ most runs are short: so many records later it is tried again."""
 
 
 def check_claims(header: BatchHeader) -> None:
@@ -69,77 +77,179 @@ def _check_producer(header: BatchHeader) -> None:
         raise InvalidBatch("a transactional batch without a producer id")
 
 
-def check_records(buffer: Buffer, start: int, count: int) -> None:
-    """Raise CorruptBatch unless buffer[start:] is `count` records, numbered from 0 to count-1."""
-    if isinstance(buffer, memoryview):
-        buffer, start = bytes(buffer[start:]), 0
-    position, end = start, len(buffer)
-    if (end - start) < count * RECORD_BYTES_MIN:
-        raise CorruptBatch(f"{count} records do not fit into {end - start} bytes")
-    last = body = 0
-    number = 0
+def check_records(
+    buffer: Buffer,
+    start: int,
+    count: int,
+    base_timestamp: int = 0,
+    headers_max: int = HEADERS_MAX,
+) -> int:
+    """Raise CorruptBatch unless buffer[start:] is `count` whole records, numbered from 0 to count-1.
+
+    Returns how many headers were looked at one by one. PayloadTooLarge: there are more than
+    `headers_max`, and the records were not looked at to the end.
+    """
+    left = headers_max
+    data = bytes(buffer[start:]) if isinstance(buffer, memoryview) or start else bytes(buffer)
+    end = len(data)
+    if end < count * RECORD_BYTES_MIN:
+        raise CorruptBatch(f"{count} records do not fit into {end} bytes")
     try:
-        while number < count:
-            first = buffer[position]
-            last = position
-            if first < 0x80:
-                body = position + 1
-                length = first
-            elif (second := buffer[position + 1]) < 0x80:
-                body = position + 2
-                length = first & 0x7F | second << 7
-            else:
-                length, body = varint.read(buffer, position, end)
-            if length & 1:
-                raise CorruptBatch("a record of negative length")
-            if not number:
-                _check_record(buffer, body, body + (length >> 1), end, 0)
-            position = body + (length >> 1)
-            number += 1
-            if position < end and buffer[position] == first and number < count:
-                same = _run(buffer, last, position, body, count - number)
-                if same:
-                    over = same * (position - last)
-                    number += same
-                    position += over
-                    last += over
-                    body += over
+        if abs(base_timestamp) >> 62:  # a sum may overflow: look at each
+            position = 0
+            for number in range(count):
+                position, headers = _check_record(data, position, end, number, base_timestamp, left)
+                left -= headers
+        else:
+            position, left = _check_all(data, end, count, base_timestamp, left)
     except IndexError:
         raise CorruptBatch(f"the records end before {count} records") from None
     if position != end:
         raise CorruptBatch(f"the records do not end where {count} records end")
-    _check_record(buffer, body, end, end, count - 1)
+    return headers_max - left
 
 
-def _run(buffer: bytes | bytearray, last: int, position: int, body: int, left: int) -> int:
-    """How many of the records from `position` on have the same length as the one at `last`.
+def _check_all(
+    data: bytes, end: int, count: int, base_timestamp: int, left: int
+) -> tuple[int, int]:
+    """The position behind the last record, and how many headers would still be allowed.
 
-    Each byte of their lengths is looked at in many of them at once; in few at first, for where
-    lengths differ most runs are short.
+    IndexError means that the data ended inside a record.
     """
-    length, size = buffer[last:body], position - last
-    if not buffer.startswith(length, position):
-        return 0
-    left = min(left, (len(buffer) - position) // size)
-    total, few = 0, 256
-    while total < left:
-        at = position + total * size
-        same = wanted = min(few, left - total)
-        for index, byte in enumerate(length):
-            there = buffer[at + index : at + index + same * size : size]
-            same -= len(there.lstrip(bytes((byte,))))
-        total += same
-        if same < wanted:
-            break
-        few *= 8
-    return total
+    # One long loop, as in `records.decode`: calls would cost more than the work. Whatever is not
+    # as it is in nearly every record goes to `_check_record`.
+    position = number = 0
+    before = -1
+    attempt, patience = 1, 2
+    while number < count:
+        start = position
+        n = data[position]
+        position += 1
+        if n > 127:
+            more = data[position]
+            if more < 128:
+                n += (more << 7) - 128
+                position += 1
+            else:
+                n, position = varint.read(data, start, end)
+        if n == before and number >= attempt:
+            # The same length as the last: there may be many, all of one shape.
+            same, position = runs.alike(data, start, number, count)
+            if same:
+                number += same
+                attempt, patience = number + 1, 2
+                continue
+            attempt, patience = number + patience, min(2 * patience, _PATIENCE_MAX)
+            before = -1
+            continue
+        before = n
+        record_end = position + (n >> 1)
+        position += 1  # the attributes
+        if data[position] > 127:
+            position += 1
+            if data[position] > 127:
+                position, headers = _check_record(data, start, end, number, base_timestamp, left)
+                left -= headers
+                number += 1
+                continue
+        position += 1
+        delta = data[position]
+        if delta > 127:
+            after = position + 1
+            more = data[after]
+            if more < 128:
+                delta += (more << 7) - 128
+                position = after
+            else:
+                delta, position = varint.read(data, position, end)
+                position -= 1
+        if delta != number + number:
+            raise CorruptBatch(f"record {number} says that it is number {delta / 2:g}")
+        after = position + 1
+        length = data[after]
+        position = after + 1
+        if length > 127:
+            length, position = varint.read(data, after, end)
+        if not length & 1:
+            position += length >> 1
+        elif length != 1:
+            raise CorruptBatch(f"the key of record {number} has an impossible length")
+        after = position
+        length = data[position]
+        position += 1
+        if length > 127:
+            more = data[position]
+            if more < 128:
+                length += (more << 7) - 128
+                position += 1
+            else:
+                length, position = varint.read(data, after, end)
+        if not length & 1:
+            position += length >> 1
+        elif length != 1:
+            raise CorruptBatch(f"the value of record {number} has an impossible length")
+        if data[position]:
+            position, headers = _check_headers(data, position, record_end, number, left)
+            left -= headers
+        else:
+            position += 1
+        if position != record_end or n & 1:
+            raise CorruptBatch(f"record {number} does not end where it says")
+        number += 1
+    return position, left
 
 
-def _check_record(buffer: Buffer, position: int, record_end: int, end: int, number: int) -> None:
-    """Raise CorruptBatch unless the record whose attributes are at `position` has that number."""
-    if record_end > end or record_end - position < RECORD_BYTES_MIN - 1:
+def _check_headers(
+    data: bytes, position: int, end: int, number: int, headers_max: int
+) -> tuple[int, int]:
+    """The position behind the headers, whose count is at `position`, and how many they are."""
+    headers, position = varint.decode(data, position, end)
+    if not 0 <= headers <= end - position:
+        raise CorruptBatch(f"record {number} has no room for {headers} headers")
+    if headers > headers_max:
+        raise PayloadTooLarge(f"the records have more headers than the {headers_max} allowed")
+    name, value = f"a header's name in record {number}", f"a header's value in record {number}"
+    for _ in range(headers):
+        length = data[position]
+        if length > 127 or length & 1:
+            position = _over(data, position, end, name, 0)
+        else:
+            position += 1 + (length >> 1)
+        length = data[position]
+        if length == 1:
+            position += 1
+        elif length > 127 or length & 1:
+            position = _over(data, position, end, value, -1)
+        else:
+            position += 1 + (length >> 1)
+    return position, headers
+
+
+def _check_record(
+    data: bytes, position: int, end: int, number: int, base_timestamp: int, headers_max: int
+) -> tuple[int, int]:
+    """The position behind the record, and its headers; CorruptBatch says what is wrong with it."""
+    length, position = varint.decode(data, position, end)
+    record_end = position + length
+    if length < RECORD_BYTES_MIN - 1 or record_end > end:
         raise CorruptBatch(f"record {number} has an impossible length")
-    _, position = varint.decode(buffer, position + 1, record_end, 10)
-    delta, position = varint.decode(buffer, position, record_end)
+    delta, position = varint.decode(data, position + 1, record_end, 10)
+    if not _INT64_MIN <= base_timestamp + delta <= _INT64_MAX:
+        raise CorruptBatch(f"the timestamp of record {number} does not fit into 64 bits")
+    delta, position = varint.decode(data, position, record_end)
     if delta != number:
         raise CorruptBatch(f"record {number} says that it is number {delta}")
+    for field in ("key", "value"):
+        position = _over(data, position, record_end, f"the {field} of record {number}", -1)
+    position, headers = _check_headers(data, position, record_end, number, headers_max)
+    if position != record_end:
+        raise CorruptBatch(f"{record_end - position} bytes are left over in record {number}")
+    return position, headers
+
+
+def _over(data: bytes, position: int, end: int, field: str, least: int) -> int:
+    """The position behind a field that has its length before it; -1 stands for none."""
+    length, position = varint.decode(data, position, end)
+    if not least <= length <= end - position:
+        raise CorruptBatch(f"{field} has an impossible length")
+    return position + max(length, 0)

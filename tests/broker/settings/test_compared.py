@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from headwater.broker.settings.reference import DIFFERENCES, NOT_IN_KAFKA
+from tests.broker.processes import broker_process
+from tests.broker.settings.conftest import Node
 
-TOPIC, BROKER, DEFAULT = 2, 4, 5
+TOPIC, BROKER = 2, 4
+STATIC, DEFAULT = 4, 5
 
 
 class Shown(NamedTuple):
@@ -63,3 +66,35 @@ def test_the_broker_has_kafkas_settings_with_kafkas_defaults(ours, kafka):
     assert here.keys() - there.keys() == NOT_IN_KAFKA
     differing = {name for name in here.keys() & there.keys() if here[name] != there[name]}
     assert differing | NOT_IN_KAFKA | {"min.insync.replicas"} == DIFFERENCES.keys()
+
+
+def test_a_topic_at_its_defaults_shows_none_of_our_own_values_as_somebodys_choice(
+    ours, kafka, data
+):
+    """However the broker was started: tools take whatever is not a default for a change."""
+
+    def chosen(node: Any) -> dict[str, Any]:
+        configs = node.describe(TOPIC, node.topic()).configs
+        return {each.name: each.config_source for each in configs if each.config_source != DEFAULT}
+
+    assert chosen(ours) == {}
+    assert chosen(kafka).keys() <= {"min.insync.replicas"}  # see DIFFERENCES
+    with broker_process(data, words=["--durability=os"]) as started:
+        node = Node(started.bootstrap)
+        assert chosen(node) == {}
+        node.close()
+
+
+def test_what_was_given_at_start_is_shown_as_such(kafka, data):
+    words = ["--advertise=localhost:12345"]
+
+    def source(node: Any, name: str) -> int:
+        return next(c.config_source for c in node.describe(BROKER, "1").configs if c.name == name)
+
+    with broker_process(data, "num.partitions=3", words=words) as started:
+        node = Node(started.bootstrap)
+        for name in ("listeners", "advertised.listeners"):
+            assert source(node, name) == source(kafka, name) == STATIC
+        assert source(node, "num.partitions") == STATIC
+        assert source(node, "durability") == DEFAULT
+        node.close()

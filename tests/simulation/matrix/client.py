@@ -321,6 +321,8 @@ class Client:
         from .oracle import require
 
         again = settled.sure & set(taken)
+        if self.world.has_told("__share_group_state"):
+            again = set()  # it was damaged, and said so
         require(not again, f"{name}: {sorted(again)} were accepted, and are given out again")
         for offset in taken:
             if self.random.random() < 0.2:
@@ -364,7 +366,7 @@ class Client:
         topic.excised.setdefault(key, Fate.DOUBTFUL)
         request = excision_request(identity, name, key)
         if await self.produce(REQUESTS, 0, [(identity.encode(), request)]):
-            self.model.excisions[identity] = True
+            self.model.excisions[identity] = topic, key
 
 
 def _poisoned(data: bytes) -> bytes:

@@ -127,8 +127,8 @@ class Model:
     settled: dict[tuple[str, str, int], Settled] = field(default_factory=dict)
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Transactional id → the last producer id and epoch that were given out."""
-    excisions: dict[str, bool] = field(default_factory=dict)
-    """Id of each acknowledged request → whether it is a proper one."""
+    excisions: dict[str, tuple[Topic, bytes]] = field(default_factory=dict)
+    """Id of each acknowledged request → what was to be excised."""
     last_timestamp: int = 0
 
     def topic(self, name: str) -> Topic:

@@ -58,7 +58,7 @@ class Oracle:
 
     async def check(self, *, restarted: bool) -> None:
         """Everything that can be read now. `restarted`: what is doubtful is settled by what is found."""
-        self._topics()
+        self._topics(restarted)
         visible: dict[int, bool] = {}
         for topic in self.model.topics:
             if self._is_there(topic):
@@ -74,12 +74,12 @@ class Oracle:
         found = self.world.now.catalogue.topics.get(topic.name)
         return found is not None and found.id == topic.id
 
-    def _topics(self) -> None:
+    def _topics(self, restarted: bool) -> None:
         catalogue = self.world.now.catalogue.topics
         for number, topic in enumerate(self.model.topics):
             newer = [each for each in self.model.topics[number + 1 :] if each.name == topic.name]
             found = catalogue.get(topic.name)
-            if found is not None and topic.id is None and not newer and topic.made is Fate.DOUBTFUL:
+            if found and restarted and topic.id is None and not newer:
                 topic.id, topic.made = found.id, Fate.ACKNOWLEDGED
                 found = catalogue[topic.name]
             there = self._is_there(topic)
@@ -360,7 +360,7 @@ class Oracle:
 
     async def excisions_done(self) -> None:
         """Every acknowledged request has its line in the audit."""
-        wanted = {key for key, proper in self.model.excisions.items() if proper}
+        wanted = self.model.excisions.keys()
         if not wanted or self.damage.touches("__headwater_excisions", AUDIT):
             return
         partition = self.world.now.partition(AUDIT, 0)
@@ -369,9 +369,8 @@ class Oracle:
             found = await read(self.world, AUDIT, 0, committed=False)
             done = {str(json.loads(r.value or b"{}").get("id")) for r in found.records}
         require(wanted <= done, f"excisions that were never carried out: {sorted(wanted - done)}")
-        for topic in self.model.topics:
-            for key in topic.excised:
-                topic.excised[key] = Fate.ACKNOWLEDGED
+        for topic, key in self.model.excisions.values():
+            topic.excised[key] = Fate.ACKNOWLEDGED
 
     def nobody_died(self) -> None:
         """Every task goes on, and none has failed for another reason than the disk."""

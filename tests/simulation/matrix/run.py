@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.testing.faulty_disk import PowerCut
 from headwater.testing.volatile import Outcome
 
@@ -44,7 +45,7 @@ class Run:
             simulated(patch, lambda: self.world)
             try:
                 self._play()
-            except (Violation, NoAnswer) as violation:
+            except (Violation, NoAnswer, HeadwaterError) as violation:
                 raise Violation(self._told(violation)) from violation
             finally:
                 self.world.abandon()
@@ -146,8 +147,8 @@ class Run:
         self.end_somehow()
         self.start()
 
-    def end_somehow(self) -> None:
-        how = self.dice.choice(("stop", "kill", "power"))
+    def end_somehow(self, *ways: str) -> None:
+        how = self.dice.choice(ways or ("stop", "kill", "power"))
         self.story.append(f"ended by {how}")
         if self.fault == "failed-sync" and how != "stop":
             self.doubt()

@@ -15,7 +15,7 @@ from .faults import FAULTS
 from .operations import OPERATIONS
 from .run import Run, steps_of
 
-SEEDS = 60 if SOAK else 3
+SEEDS = 60 if SOAK else 2
 STRIDE = 1 if SOAK else 12
 CELLS = [f"{operation}-{fault}" for operation in OPERATIONS for fault in FAULTS]
 

@@ -24,6 +24,7 @@ from headwater.broker import child, cleaner, excisions
 from headwater.broker.broker import Broker
 from headwater.broker.registry import Context, Later
 from headwater.broker.security.doors import Doors
+from headwater.broker.watchdog import Watchdog
 from headwater.errors import HeadwaterError
 from headwater.log import compaction, excision
 from headwater.log.cleaned import CannotCompact
@@ -227,6 +228,7 @@ def simulated(patch: pytest.MonkeyPatch, world: Callable[[], World]) -> None:
         return _child(world().disk, command, given)
 
     patch.setattr(broker_module, "DiskThreads", VirtualThreads)
+    patch.setattr(Watchdog, "start", lambda self: None)  # its time is the processor's
     patch.setattr(cleaner, "run_child", run_here)
     patch.setattr(excisions, "run_child", run_here)
     patch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=world().numbers.getrandbits(128), version=4))

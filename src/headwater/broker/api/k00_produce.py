@@ -1,15 +1,15 @@
 """Produce (key 0), versions 3–13: append record batches; KIP-98, KIP-467, KIP-516 (topic ids, v13),
 KIP-890 (12: partitions are added to the transaction).
 
-Each partition's batch is validated, given its offsets and staged at once; the answer waits until all
-of them are durable (`acks=1` too: acknowledged means on disk). `acks=0` has no answer. One partition's
-error is its own: the others are stored. Requests of one connection may overlap, so that they share
-commits; their answers keep their order.
+Each partition's batch is validated (in a thread where that may take long: see `validation`), given its
+offsets and staged; the answer waits until all of them are durable (`acks=1` too: acknowledged means on
+disk). `acks=0` has no answer. One partition's error is its own: the others are stored. Requests of one
+connection may overlap, so that they share commits; their answers keep their order.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -21,12 +21,12 @@ from headwater.broker.registry import NO_ANSWER, Api, Context, Later
 from headwater.broker.transactions.admission import Admission, NotAdmitted
 from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.state_manager import Written
+from headwater.broker.validation import Candidate, Checked
 from headwater.log.append import (
     BatchExceedsSegment,
     BatchTooLarge,
     KeyMissing,
     TimestampOutOfRange,
-    prepare,
 )
 from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.producers import (
@@ -36,18 +36,24 @@ from headwater.log.producers import (
     ProducerError,
 )
 from headwater.record.batch import BatchHeader
-from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError, UnknownMagic
+from headwater.record.errors import (
+    CorruptBatch,
+    InvalidBatch,
+    PayloadTooLarge,
+    RecordError,
+    UnknownMagic,
+)
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-logger = logging.getLogger("headwater.broker")
 
 _CODES: dict[type[Exception], ErrorCode] = {
     CorruptBatch: ErrorCode.corrupt_message,
     UnknownMagic: ErrorCode.invalid_record,
     InvalidBatch: ErrorCode.invalid_record,
     BatchTooLarge: ErrorCode.message_too_large,
+    PayloadTooLarge: ErrorCode.message_too_large,
     BatchExceedsSegment: ErrorCode.record_list_too_large,
     TimestampOutOfRange: ErrorCode.invalid_timestamp,
     OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
@@ -55,6 +61,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     NotTransactional: ErrorCode.invalid_txn_state,
     StorageFailed: ErrorCode.kafka_storage_error,
 }
+_GONE = InvalidBatch("its topic was made while the request was being checked; send it again")
 
 
 class _Pending:
@@ -73,9 +80,13 @@ class _Pending:
         self.missing += 1
 
         def done(error: Exception | None) -> None:
-            if error is not None:
-                row.update(_refusal(error))
-            self.arrived()
+            try:
+                if error is not None:
+                    row.update(_refusal(error))
+            except Exception as unforeseen:
+                self.later.fail(unforeseen)
+            else:
+                self.arrived()
 
         partition.when_durable(next_offset, done)
 
@@ -88,12 +99,56 @@ class _Pending:
 
 def produce(broker: Broker, request: Any, context: Context) -> Later:
     pending = _Pending()
+    found = _candidates(broker, request)
+    candidates = list(found.values())
+    checked = broker.validation.at_once(candidates)
+    if checked is not None:
+        _stage(broker, request, context, pending, dict(zip(found, checked, strict=True)))
+        return pending.later
+    # Nothing else of this connection is stored meanwhile: a producer's batches keep their order.
+    context.connection.hold()
+
+    def done(task: asyncio.Task[list[Checked]]) -> None:
+        broker.validation.done(candidates)
+        try:
+            if not task.cancelled():  # the broker stops
+                results = dict(zip(found, task.result(), strict=True))
+                _stage(broker, request, context, pending, results)
+        except Exception as error:
+            pending.later.fail(error)
+        finally:
+            context.connection.proceed()
+
+    checking = asyncio.wrap_future(broker.validation.submit(candidates))
+    broker.supervisor.spawn("checks of records", checking, done)
+    return pending.later
+
+
+def _candidates(broker: Broker, request: Any) -> dict[int, Candidate]:
+    """The batches that there is a partition for, by the identity of their part of the request."""
+    now_ms = broker.clock.now_ms()
+    found: dict[int, Candidate] = {}
+    for asked in request.topic_data:
+        topic = _topic(broker, asked)
+        for part in asked.partition_data:
+            if _refused_at_once(broker, request, topic, asked, part) is None:
+                assert topic is not None
+                log = broker.topics.partitions[topic.name, part.index].log
+                found[id(part)] = Candidate(part.records or b"", log.config, now_ms)
+    return found
+
+
+def _stage(
+    broker: Broker, request: Any, context: Context, pending: _Pending, checked: dict[int, Checked]
+) -> None:
+    """Store what is right, in the order of the request."""
     if request.transactional_id is not None:
         pending.admission = _admission(broker, request, context)
     for asked in request.topic_data:
         topic = _topic(broker, asked)
         rows = [
-            _append(broker, request, topic, asked, part, pending) for part in asked.partition_data
+            _append(broker, request, topic, asked, part, pending, checked)
+            for part in asked.partition_data
         ]
         pending.answer.append(
             {
@@ -106,7 +161,6 @@ def produce(broker: Broker, request: Any, context: Context) -> Later:
         pending.is_answered = False
         _break_off_on_error(pending, context)
     pending.arrived()
-    return pending.later
 
 
 def _break_off_on_error(pending: _Pending, context: Context) -> None:
@@ -127,7 +181,13 @@ def _topic(broker: Broker, asked: Any) -> Topic | None:
 
 
 def _append(
-    broker: Broker, request: Any, topic: Topic | None, asked: Any, part: Any, pending: _Pending
+    broker: Broker,
+    request: Any,
+    topic: Topic | None,
+    asked: Any,
+    part: Any,
+    pending: _Pending,
+    checked: dict[int, Checked],
 ) -> dict[str, Any]:
     """Stage one partition's batch; the row of the answer that it gets."""
     row = _refused_at_once(broker, request, topic, asked, part)
@@ -137,7 +197,10 @@ def _append(
     partition = broker.topics.partitions[topic.name, part.index]
     log, now_ms = partition.log, broker.clock.now_ms()
     try:
-        data, header = prepare(part.records or b"", log.config, now_ms)
+        outcome = checked.get(id(part), _GONE)
+        if isinstance(outcome, RecordError):
+            raise outcome
+        data, header = outcome
         if broker.disk_space.refusing and not _is_retry(log, header):
             raise StorageFailed(broker.disk_space.sentence())
         added = _admit(broker, pending, partition, header) if header.is_transactional else None

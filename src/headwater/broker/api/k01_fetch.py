@@ -5,7 +5,8 @@ Reads what is durable from each partition, in turn, until the client's limits ar
 than `min_bytes` at hand the request waits, without a task of its own: partitions that grow count the
 bytes up, a timer ends it after `max_wait`. Data that is not in the page cache is read in the disk
 threads, so that someone who replays old data makes nobody else wait. The first batch comes whole even
-if it is larger than the limits, so that a reader always gets on.
+if it is larger than the limits, so that a reader always gets on. The broker's memory budget is a limit,
+too: where slow readers hold all that answers may have, the answer is empty, and the next one waits.
 
 With `read_committed` nothing at or above the last stable offset is served, and the aborted transactions
 that the data touches are named, so that the client leaves their records out. Such a request waits for
@@ -193,12 +194,14 @@ class _Fetch:
 
     def _read(self, *, cached_only: bool) -> Rows | None:
         """A row for each partition; None if the disk would have to be waited for."""
+        room = self._broker.memory.answer_bytes()
         left = min(
             getattr(self._request, "max_bytes", 2**31 - 1),
             self._broker.settings.get("fetch.max.bytes"),
+            room,
         )
         rows: Rows = []
-        first = True
+        first = room > 0
         for asked in self._asked:
             row = self._read_one(asked, left, first, cached_only)
             if row is None:
@@ -326,4 +329,4 @@ def _diverging(asked: Asked, partition: Partition) -> dict[str, int] | None:
     return {"epoch": epoch, "end_offset": end}
 
 
-API = Api(1, "Fetch", (4, 18), fetch)
+API = Api(1, "Fetch", (4, 18), fetch, answer_is_large=True)

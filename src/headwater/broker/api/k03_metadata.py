@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
 from headwater.broker.catalogue import Topic
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.topics import TopicError, check_name
 
@@ -34,7 +35,8 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
         topics = [_describe(broker, topic, operations) for topic in _all(broker)]
     else:
         create = getattr(request, "allow_auto_topic_creation", True)
-        topics = [await _named(broker, item, create, operations) for item in asked or ()]
+        named = once(asked, lambda item: (item.name, getattr(item, "topic_id", None)))
+        topics = [await _named(broker, item, create, operations) for item in named]
     cluster = getattr(request, "include_cluster_authorized_operations", False)
     host, port = context.address(broker)
     return {

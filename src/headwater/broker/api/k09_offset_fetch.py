@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.offsets import GroupOffsets
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     if context.api_version >= 8:
         groups = [
             {"group_id": group.group_id, **_group(broker, group, stable, context)}
-            for group in request.groups
+            for group in once(request.groups, lambda group: group.group_id)
         ]
         return {"groups": groups}
     return _group(broker, request, stable, context)
@@ -41,7 +42,8 @@ def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[s
     if group.topics is None:
         topics = _all_topics(broker, offsets, stable, by_id)
     else:
-        topics = [_topic(broker, topic, offsets, stable, by_id) for topic in group.topics]
+        named = once(group.topics, lambda topic: topic.topic_id if by_id else topic.name)
+        topics = [_topic(broker, topic, offsets, stable, by_id) for topic in named]
     return {"topics": topics}
 
 
@@ -50,7 +52,8 @@ def _topic(
 ) -> dict[str, Any]:
     if not by_id:
         partitions = [
-            _partition(offsets, topic.name, index, stable) for index in topic.partition_indexes
+            _partition(offsets, topic.name, index, stable)
+            for index in once(topic.partition_indexes)
         ]
         return {"name": topic.name, "partitions": partitions}
     found = broker.catalogue.by_id.get(topic.topic_id)
@@ -58,7 +61,7 @@ def _topic(
         _partition(offsets, found.name, index, stable)
         if found is not None
         else _nothing(index, ErrorCode.unknown_topic_id)
-        for index in topic.partition_indexes
+        for index in once(topic.partition_indexes)
     ]
     return {"topic_id": topic.topic_id, "partitions": partitions}
 

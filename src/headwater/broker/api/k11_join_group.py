@@ -27,9 +27,16 @@ if TYPE_CHECKING:
 _MS = timedelta(milliseconds=1)
 
 
+METADATA_BYTES_MAX = 1024 * 1024
+"""Of one member: the group holds it for as long as the member is in it."""
+
+
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     if broker.shares.has(request.group_id):
         refused = Joined(ErrorCode.inconsistent_group_protocol, member_id=request.member_id)
+        return _response(refused, context.api_version)
+    if sum(len(protocol.metadata) for protocol in request.protocols) > METADATA_BYTES_MAX:
+        refused = Joined(ErrorCode.invalid_request, member_id=request.member_id)
         return _response(refused, context.api_version)
     joined = await broker.groups.join(request.group_id, _request(request, context))
     return _response(joined, context.api_version)

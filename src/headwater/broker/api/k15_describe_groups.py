@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.member import Member
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    answer = [_describe(broker, group_id, context) for group_id in request.groups]
+    answer = [_describe(broker, group_id, context) for group_id in once(request.groups)]
     if getattr(request, "include_authorized_operations", False):
         for group in answer:
             if group["error_code"] is ErrorCode.none:

@@ -6,6 +6,7 @@ factor other than 1 (or -1, the default) is refused, and assignments may name th
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +21,25 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
+TOPICS_MAX = 1000
+TOPICS_AT_ONCE = 20
+_MANY = f"more than {TOPICS_MAX} topics in one request; send them in several"
+
+
 async def create_topics(broker: Broker, request: Any, context: Context) -> Response:
     names = Counter(asked.name for asked in request.topics)
     mutations = Mutations(broker, context, strict=context.api_version >= 6)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    many = len(request.topics) > TOPICS_MAX
     for asked in {asked.name: asked for asked in request.topics}.values():
         try:
             if names[asked.name] > 1:
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
+            if many:
+                raise TopicError(ErrorCode.policy_violation, _MANY)
             rows.append(await _create(broker, mutations, asked, request.validate_only))
+            if not len(rows) % TOPICS_AT_ONCE:
+                await asyncio.sleep(0)  # others may go on
         except TopicError as error:
             rows.append(
                 {

@@ -11,10 +11,12 @@ documentation), KIP-714 (client metrics), KIP-848 (groups).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 from headwater.broker.settings.alter import Refusal, Resource
 from headwater.broker.settings.describe import (
@@ -32,8 +34,16 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    return {"results": [_described(broker, each, request) for each in request.resources]}
+RESOURCES_AT_ONCE = 20
+
+
+async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
+    results: list[dict[str, Any]] = []
+    for each in once(request.resources, lambda each: (each.resource_type, each.resource_name)):
+        results.append(_described(broker, each, request))
+        if not len(results) % RESOURCES_AT_ONCE:
+            await asyncio.sleep(0)  # others may go on
+    return {"results": results}
 
 
 def _described(broker: Broker, resource: Any, request: Any) -> dict[str, Any]:

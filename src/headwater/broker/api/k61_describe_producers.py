@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ def describe_producers(broker: Broker, request: Any, context: Context) -> Respon
         "topics": [
             {
                 "name": asked.name,
-                "partitions": [_one(broker, asked.name, n) for n in asked.partition_indexes],
+                "partitions": [_one(broker, asked.name, n) for n in once(asked.partition_indexes)],
             }
-            for asked in request.topics
+            for asked in once(request.topics, lambda asked: asked.name)
         ]
     }
 

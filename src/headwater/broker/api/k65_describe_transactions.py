@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ _NOTHING: dict[str, Any] = {
 
 
 def describe(broker: Broker, request: Any, context: Context) -> Response:
-    return {"transaction_states": [_one(broker, name) for name in request.transactional_ids]}
+    names = once(request.transactional_ids)
+    return {"transaction_states": [_one(broker, name) for name in names]}
 
 
 def _one(broker: Broker, name: str) -> dict[str, Any]:

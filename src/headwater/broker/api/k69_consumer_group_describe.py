@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.api.k15_describe_groups import ALL_OPERATIONS
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Partitions, partitions_of
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ CLASSIC, CONSUMER = 0, 1
 
 
 def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
-    answer = [_describe(broker, group_id) for group_id in request.group_ids]
+    answer = [_describe(broker, group_id) for group_id in once(request.group_ids)]
     if request.include_authorized_operations:
         for group in answer:
             if group["error_code"] is ErrorCode.none:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.api.k15_describe_groups import ALL_OPERATIONS
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.membership import Member, ShareGroup
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def describe(broker: Broker, request: Any, context: Context) -> Response:
-    groups = [_describe_one(broker, group_id) for group_id in request.group_ids]
+    groups = [_describe_one(broker, group_id) for group_id in once(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if "error_code" not in group:

@@ -36,7 +36,7 @@ async def share_fetch(broker: Broker, request: Any, context: Context) -> Respons
     settling = shares.spawn(settle(shares, key, request))
     rows: list[Row] = []
     if request.share_session_epoch != FINAL and not getattr(request, "is_renew_ack", False):
-        rows = await ShareFetch(shares, session, _wanted(request)).run()
+        rows = await ShareFetch(shares, session, _wanted(broker, request)).run()
     settled = await asyncio.shield(settling)
     if request.share_session_epoch == FINAL:
         shares.end_session(key)
@@ -73,11 +73,11 @@ def _session(broker: Broker, request: Any, key: SessionKey, context: Context) ->
     return session
 
 
-def _wanted(request: Any) -> Wanted:
+def _wanted(broker: Broker, request: Any) -> Wanted:
     return Wanted(
         round(request.max_wait.total_seconds() * 1000),
         request.min_bytes,
-        request.max_bytes,
+        min(request.max_bytes, max(broker.memory.answer_bytes(), 1)),
         request.max_records,
         request.batch_size,
         getattr(request, "share_acquire_mode", 0) == STRICT,
@@ -108,4 +108,4 @@ def _empty(number: int) -> dict[str, Any]:
     return {"partition_index": number, "records": b""}
 
 
-API = Api(78, "ShareFetch", (1, 2), share_fetch)
+API = Api(78, "ShareFetch", (1, 2), share_fetch, answer_is_large=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.records import Key
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def describe(broker: Broker, request: Any, context: Context) -> Response:
-    return {"groups": [_group(broker, each.group_id, each.topics) for each in request.groups]}
+    groups = once(request.groups, lambda each: each.group_id)
+    return {"groups": [_group(broker, each.group_id, each.topics) for each in groups]}
 
 
 def _group(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
@@ -27,7 +29,10 @@ def _group(broker: Broker, group_id: str, asked: Any) -> dict[str, Any]:
     if asked is None:
         topics = _known(broker, group_id)
     else:
-        topics = [_topic(broker, group_id, each.topic_name, each.partitions) for each in asked]
+        topics = [
+            _topic(broker, group_id, each.topic_name, once(each.partitions))
+            for each in once(asked, lambda each: each.topic_name)
+        ]
     return {"group_id": group_id, "topics": topics}
 
 

@@ -16,6 +16,9 @@ from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC, topic_default
 from headwater.broker.settings.values import BROKER, Settings, Source, Synonym
 
+HEADWATERS_OWN = {"durability"}
+"""Configs of topics that Kafka does not have: tools that know all of Kafka's must not stumble."""
+
 
 class Entry(NamedTuple):
     """One line of an answer. `value` is text; None means not set, or not to be shown."""
@@ -65,6 +68,8 @@ def _topic_entry(settings: Settings, overrides: Mapping[str, str], definition: D
         own = parse(definition, overrides[name])
     except (KeyError, BadValue):
         source = below[0].source if below else Source.DEFAULT
+        if source is Source.STATIC and name in HEADWATERS_OWN:
+            source = Source.DEFAULT
         return Entry(definition, render(topic_default(settings, definition)), source, below)
     synonyms = [Synonym(name, own, Source.TOPIC), *below]
     return Entry(definition, render(own), Source.TOPIC, synonyms)

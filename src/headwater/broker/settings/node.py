@@ -61,8 +61,10 @@ NETWORK = (
     Definition(
         "queued.max.request.bytes",
         Kind.LONG,
-        64 * 1024**2,
-        "Bytes of requests held in memory before reading from sockets pauses; -1 for no bound.",
+        128 * 1024**2,
+        "Memory for all that clients can make the broker hold: requests that are coming in or being"
+        " worked on, decompressed records, answers not yet taken. Where it is used up, reading from"
+        " sockets pauses. -1 for no bound.",
         at_least(-1),
     ),
     Definition(

@@ -8,6 +8,7 @@ number, for at most `CLIENTS_MAX` of them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import uuid
@@ -100,14 +101,21 @@ class Telemetry:
             return ErrorCode.unsupported_compression_type
         if len(request.metrics) > self._broker.settings.get("telemetry.max.bytes"):
             return ErrorCode.telemetry_too_large
+        if self._broker.disk_space.refusing:
+            return ErrorCode.kafka_storage_error
         self._keep(instance, _Client(known.asked, now, wanted.number, request.terminating))
         return await self._store(request, context)
 
     async def _store(self, request: Any, context: Context) -> ErrorCode:
         limit = self._broker.settings.get("telemetry.max.bytes")
         try:
-            data = codecs.decompress(request.compression_type, request.metrics, limit)
-            found = measurements(data)
+            found = await asyncio.wrap_future(
+                self._broker.validation.run(
+                    lambda: measurements(
+                        codecs.decompress(request.compression_type, request.metrics, limit)
+                    )
+                )
+            )
         except (CorruptBatch, BadMetrics):
             return ErrorCode.invalid_record
         logger.debug("%s pushed %d metrics", context.client_id, len(found))

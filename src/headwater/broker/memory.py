@@ -1,0 +1,177 @@
+"""The one budget for memory that strangers can make the broker hold (`queued.max.request.bytes`).
+
+Connections and handlers take from it and give back; the broker owns it. Four kinds of use are counted:
+
+    frames      requests that are still coming in, as large as they have announced to be
+    requests    decoded requests, as large as they are then, until they are answered
+    payloads    records that are decompressed to be checked
+    answers     what has been written to a socket and not been taken by its client
+
+Nothing waits inside: who finds no room stops reading (or does not begin to answer) and is called when
+there is some, first come, first served, in three queues that do not hold each other up:
+
+    small   frames of up to 1 MiB: while the whole is within the limit
+    large   larger frames: the same, and they have no more than half of it together
+    answer  Fetch and ShareFetch: while answers have less than half of the limit
+
+While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
+ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
+to 64 KiB (heartbeats, metadata, logins, most fetches) are never held up. While somebody waits,
+connections that hold memory and do not move (or let it wait behind a Fetch that may wait for days) are
+dropped (`tick`). Beside this each connection has a
+buffer of up to 64 KiB; `max.connections` bounds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import Protocol
+
+LARGE_BYTES = 1024 * 1024
+SMALL_BYTES = 64 * 1024
+"""What is taken even when the broker has too much to do: metadata, heartbeats, fetches."""
+STALL_SECONDS = 3.0
+"""Without a byte for so long, while others wait for memory, a connection that holds some is dropped."""
+HOLD_SECONDS = 30.0
+"""The same, however many bytes trickle."""
+SMALL, LARGE, ANSWER = "small", "large", "answer"
+
+
+class Holder(Protocol):
+    """A connection, as the budget sees it."""
+
+    def room(self) -> None:
+        """There may be room now: try again."""
+
+    def drop_if_stalled(self, now: float) -> None:
+        """Others wait: go, if memory is held and nothing moves."""
+
+
+class MemoryBudget:
+    """Counts what is held, and knows who waits. `limit`: bytes, or -1 for no bound."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used: Counter[str] = Counter()
+        """Kind of use → bytes."""
+        self._large = 0
+        """Of the frames, those in the queue of that name."""
+        self._waiting: dict[str, OrderedDict[Holder, None]] = {
+            queue: OrderedDict() for queue in (SMALL, LARGE, ANSWER)
+        }
+        self._turn: Holder | None = None
+        """Who is being asked whether there is room for it now."""
+
+    @property
+    def held(self) -> int:
+        return sum(self.used.values())
+
+    @property
+    def is_exhausted(self) -> bool:
+        return 0 <= self.limit < self.held
+
+    @property
+    def is_waited_for(self) -> bool:
+        return any(self._waiting.values())
+
+    def take(self, kind: str, size: int) -> None:
+        """Count what is there already, or must be."""
+        self.used[kind] += size
+
+    def release(self, kind: str, size: int) -> None:
+        if size:
+            self.used[kind] -= size
+            self.let_in()
+
+    # ---- frames --------------------------------------------------------------------------------
+
+    def reserve_frame(self, holder: Holder, size: int) -> bool:
+        """Room for a frame of so many bytes; if there is none, `holder` waits for it.
+
+        All of it or nothing: frames that each hold a part would wait for each other for ever.
+        """
+        queue = LARGE if size > LARGE_BYTES else SMALL
+        if not self._fits(queue, size) or self._is_behind(holder, queue):
+            self._waiting[queue][holder] = None
+            return False
+        self._waiting[queue].pop(holder, None)
+        self.used["frames"] += size
+        if queue is LARGE:
+            self._large += size
+        return True
+
+    def release_frame(self, size: int) -> None:
+        if size > LARGE_BYTES:
+            self._large -= size
+        self.release("frames", size)
+
+    def _fits(self, queue: str, size: int) -> bool:
+        if self.limit < 0:
+            return True
+        held = self.held
+        if held <= self.limit // 4 and (queue is SMALL or not self._large):
+            return True
+        if queue is LARGE:
+            return self._large + size <= self.limit // 2 and held + size <= self.limit
+        if self._waiting[LARGE] and not self._large:
+            return False  # a large one waits for the others to become few
+        return held + size <= self.limit
+
+    def may_read(self, holder: Holder) -> bool:
+        """Whether one whose requests are being worked on may send more; if not, it waits."""
+        if self.is_exhausted or self._is_behind(holder, SMALL):
+            self._waiting[SMALL][holder] = None
+            return False
+        self._waiting[SMALL].pop(holder, None)
+        return True
+
+    # ---- answers -------------------------------------------------------------------------------
+
+    def answer_bytes(self) -> int:
+        """How large an answer may be made now: a share of what is left, so that many get theirs."""
+        if self.limit < 0:
+            return 2**31 - 1
+        left = self.limit // 2 - self.used["answers"]
+        return max(SMALL_BYTES, left // 2) if left > 0 else 0
+
+    def may_answer(self, holder: Holder) -> bool:
+        """Whether to begin an answer that may be large; if not, `holder` waits for it."""
+        if not self.answer_bytes() or self._is_behind(holder, ANSWER):
+            self._waiting[ANSWER][holder] = None
+            return False
+        self._waiting[ANSWER].pop(holder, None)
+        return True
+
+    # ---- those who wait ------------------------------------------------------------------------
+
+    def _is_behind(self, holder: Holder, queue: str) -> bool:
+        """Whether others came first."""
+        waiting = self._waiting[queue]
+        return holder is not self._turn and bool(waiting) and next(iter(waiting)) is not holder
+
+    def let_in(self) -> None:
+        """Call those for whom there is room, each queue up to the first for whom there is none."""
+        if self._turn is not None or not self.is_waited_for:
+            return
+        try:
+            for waiting in self._waiting.values():
+                while waiting:
+                    self._turn, _ = waiting.popitem(last=False)
+                    self._turn.room()
+                    if self._turn in waiting:
+                        waiting.move_to_end(self._turn, last=False)
+                        break
+        finally:
+            self._turn = None
+
+    def forget(self, holder: Holder) -> None:
+        """It is gone."""
+        for waiting in self._waiting.values():
+            waiting.pop(holder, None)
+
+    def tick(self, now: float, holders: tuple[Holder, ...]) -> None:
+        """Once a second: whoever stalls keeps nobody else out."""
+        if self.is_waited_for:
+            for holder in holders:
+                holder.drop_if_stalled(now)
+            self.let_in()

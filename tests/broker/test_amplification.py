@@ -1,0 +1,146 @@
+"""A small request makes no large answer, no long turn and no lasting weight of itself."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.broker import fetch_sessions, guard
+from headwater.broker.api import k11_join_group, k19_create_topics
+from headwater.broker.wire import uvarint
+from tests.broker.serving import Serving, serving
+from tests.compat.asking import fetch_request, find_coordinator, new_producer_id, produce
+from tests.compat.batches import batch
+from tests.compat.waiting import until
+from tests.compat.wire import ConnectionClosed, ErrorCode, Wire
+
+MEGABYTE = 1024**2
+LIMIT = 16 * MEGABYTE
+
+
+@pytest.fixture
+def broker(data: Path) -> Iterator[Serving]:
+    with serving(data, {"queued.max.request.bytes": LIMIT}) as running:
+        running.create("t", 50)
+        yield running
+
+
+@pytest.fixture
+def wire(broker: Serving) -> Iterator[Wire]:
+    with broker.wire() as connection:
+        yield connection
+
+
+def test_what_is_asked_for_a_thousand_times_is_described_once(broker: Serving, wire: Wire) -> None:
+    find_coordinator(wire, "g")
+    new_producer_id(wire)
+    answers: list[Any] = [
+        wire.ask("metadata", 12, topics=[{"name": "t"}] * 1000).topics,
+        wire.ask(
+            "describe_configs", 4, resources=[{"resource_type": 2, "resource_name": "t"}] * 1000
+        ).results,
+        wire.ask("describe_groups", 5, groups=["g"] * 1000).groups,
+        wire.ask("consumer_group_describe", 1, group_ids=["g"] * 1000).groups,
+        wire.ask("share_group_describe", 1, group_ids=["g"] * 1000).groups,
+        wire.ask("describe_transactions", 0, transactional_ids=["x"] * 1000).transaction_states,
+        wire.ask(
+            "offset_fetch",
+            9,
+            groups=[{"group_id": "g", "member_epoch": -1, "topics": None}] * 1000,
+        ).groups,
+    ]
+    assert [len(each) for each in answers] == [1] * len(answers)
+    places = {"name": "t", "partition_indexes": [0] * 100}
+    (topic,) = wire.ask("describe_producers", 0, topics=[places] * 100).topics
+    assert len(topic.partitions) == 1
+    groups = [{"group_id": "g", "member_epoch": -1, "topics": [places] * 100}]
+    (topic,) = wire.ask("offset_fetch", 9, groups=groups).groups[0].topics
+    assert len(topic.partitions) == 1
+
+
+def test_more_elements_than_one_turn_has_time_for_are_refused(wire: Wire) -> None:
+    request = fetch_request("t", partitions=range(guard.ELEMENTS_MAX + 1))
+    with pytest.raises(ConnectionClosed):
+        wire.ask("fetch", 12, **request)
+
+
+def test_too_many_topics_at_once_are_refused_in_a_sentence(broker: Serving, wire: Wire) -> None:
+    names = range(k19_create_topics.TOPICS_MAX + 1)
+    asked = [{"name": f"n{n}", "num_partitions": 1, "replication_factor": 1} for n in names]
+    rows = wire.ask("create_topics", 7, topics=asked, timeout=9000, validate_only=True).topics
+    assert {row.error_code for row in rows} == {ErrorCode.policy_violation}
+    assert "several" in rows[0].error_message
+    rows = wire.ask("create_topics", 7, topics=asked[:50], timeout=9000, validate_only=True).topics
+    assert {row.error_code for row in rows} == {ErrorCode.none}
+
+
+def test_decoded_requests_count_as_what_they_take(broker: Serving, wire: Wire) -> None:
+    """Two bytes on the wire become an object."""
+    count = 10_000
+    body = (
+        struct.pack(">hhih", 3, 9, 7, -1) + b"\0" + uvarint(count + 1) + b"\1\0" * count + bytes(4)
+    )
+    wire.send("fetch", 12, **fetch_request("t", max_wait=60_000, min_bytes=MEGABYTE))
+    for _ in range(5):
+        wire.send_bytes(body)
+    until(
+        lambda: broker.call(lambda: broker.broker.memory.used["requests"]) > 5 * count * 48,
+        "the requests to be counted",
+    )
+
+
+def test_requests_that_wait_for_ever_keep_nobody_out(broker: Serving, wire: Wire) -> None:
+    """A Fetch may say that it waits for weeks, and hold what it and those behind it have sent."""
+    loiterers = [Wire(broker.bootstrap) for _ in range(20)]
+    for each in loiterers:
+        weeks = fetch_request("t", max_wait=2**31 - 1, min_bytes=2**31 - 1)
+        each.send("fetch", 12, rack_id="x" * 900_000, **weeks)
+    held = LIMIT * 3 // 4
+    until(lambda: broker.call(lambda: broker.broker.memory.held) > held, "the memory to be used up")
+    for _ in range(3):
+        assert produce(wire, "t", batch([(None, bytes(900_000))])).error_code is ErrorCode.none
+    for each in loiterers:
+        each.close()
+    until(lambda: not broker.call(lambda: broker.broker.memory.held), "nothing to be held")
+
+
+def test_fetch_sessions_remember_no_more_than_their_bound(
+    broker: Serving, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "SESSIONS_BYTES_MAX", MEGABYTE)
+    first = fetch_request("t", partitions=range(1000), max_wait=0, session_id=0, session_epoch=0)
+    found = [wire.ask("fetch", 12, **first).session_id for _ in range(10)]
+    assert all(found[:3]), "these have room"
+    assert not any(found[4:]), "these go on without a session"
+    more = fetch_request("t", partitions=range(1000, 5000), max_wait=0, session_epoch=1)
+    grown = wire.ask("fetch", 12, **{**more, "session_id": found[0]})
+    assert grown.error_code is ErrorCode.fetch_session_id_not_found
+    assert wire.ask("fetch", 12, **first).session_id, "what it had is free again"
+
+
+def test_a_name_that_is_long_counts_in_a_fetch_session(
+    broker: Serving, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "SESSIONS_BYTES_MAX", MEGABYTE)
+    topics = [{"topic": "x" * 30_000 + str(n), "partitions": [{"partition": 0}]} for n in range(50)]
+    request = {**fetch_request("t", max_wait=0, session_id=0, session_epoch=0), "topics": topics}
+    assert wire.ask("fetch", 12, **request).session_id == 0
+
+
+def test_a_member_with_huge_metadata_is_refused(wire: Wire) -> None:
+    find_coordinator(wire, "g")
+    huge = bytes(k11_join_group.METADATA_BYTES_MAX + 1)
+    answer = wire.ask(
+        "join_group",
+        5,
+        group_id="g",
+        session_timeout=30_000,
+        rebalance_timeout=30_000,
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": huge}],
+    )
+    assert answer.error_code is ErrorCode.invalid_request

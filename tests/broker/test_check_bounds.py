@@ -1,0 +1,149 @@
+"""However a batch is made, checking it is bounded work: never long in the event loop, never for ever."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.broker import validation
+from headwater.broker.memory import MemoryBudget
+from headwater.broker.validation import Candidate, Validation
+from headwater.log.append import BatchTooLarge, prepare
+from headwater.log.config import LogConfig
+from headwater.record import batch as batches
+from headwater.record import codecs, varint
+from headwater.record.errors import PayloadTooLarge, RecordError
+from headwater.record.records import Record, build
+from tests.broker.serving import Serving, serving
+from tests.compat.asking import produce
+from tests.compat.wire import ErrorCode
+
+MEGABYTE = 1024**2
+NOW_MS = int(time.time() * 1000)
+CONFIG = LogConfig()
+
+
+@pytest.fixture
+def broker(data: Path) -> Iterator[Serving]:
+    with serving(data) as running:
+        running.create("t")
+        yield running
+
+
+@pytest.fixture
+def checks() -> Iterator[Validation]:
+    made = Validation(MemoryBudget(128 * MEGABYTE))
+    yield made
+    made.close()
+
+
+def packed(payload: bytes, codec: int = codecs.NONE, count: int = 1) -> bytes:
+    """A batch around any payload, stored as it is given."""
+    header = batches.read_header(build([Record(0, NOW_MS, None, b"")]))
+    claims = header._replace(
+        attributes=codec, record_count=count, last_offset_delta=count - 1, max_timestamp=NOW_MS
+    )
+    return batches.pack(claims, payload)
+
+
+def with_headers(count: int) -> bytes:
+    """One record that is nothing but headers without a name and a value: two bytes each."""
+    body = b"\0\0\0\1\1" + varint.encode(count) + b"\0\1" * count
+    return varint.encode(len(body)) + body
+
+
+def candidate(data: bytes, **changes: object) -> Candidate:
+    return Candidate(data, replace(CONFIG, **changes), NOW_MS)  # type: ignore[arg-type]
+
+
+def test_many_headers_are_not_counted_in_the_event_loop(checks: Validation) -> None:
+    few, many = packed(with_headers(1000)), packed(with_headers(400_000))
+    assert checks.at_once([candidate(few)]) is not None
+    assert checks.at_once([candidate(many)]) is None
+    assert checks.at_once([candidate(few)] * 100) is None
+    (outcome,) = checks.submit([candidate(many)]).result()
+    assert not isinstance(outcome, RecordError)
+
+
+def test_headers_of_many_records_count_together(checks: Validation) -> None:
+    records = [
+        Record(n, NOW_MS, None, b"v" * (n % 7), tuple((f"h{n}", b"") for n in range(40)))
+        for n in range(2000)
+    ]
+    assert checks.at_once([candidate(build(records))]) is None
+
+
+def test_a_batch_with_more_headers_than_anybody_means_well_by_is_refused(broker: Serving) -> None:
+    payload = with_headers(validation.ELEMENTS_MAX + 1)
+    with broker.wire() as wire:
+        row = produce(wire, "t", packed(codecs.compress(codecs.ZSTD, payload), codecs.ZSTD))
+        assert row.error_code is ErrorCode.message_too_large, row
+
+
+def test_a_batch_of_more_records_than_anybody_means_well_by_is_not_read(checks: Validation) -> None:
+    data = packed(codecs.compress(codecs.ZSTD, b""), codecs.ZSTD, validation.ELEMENTS_MAX + 1)
+    (outcome,) = checks.submit([candidate(data)]).result()
+    assert isinstance(outcome, PayloadTooLarge)
+
+
+@pytest.mark.parametrize("payload", [with_headers(2 * MEGABYTE), bytes(4 * MEGABYTE)])
+def test_a_batch_that_is_too_large_is_refused_before_it_is_read(payload: bytes) -> None:
+    for codec in range(5):
+        with pytest.raises(BatchTooLarge):
+            prepare(packed(payload, codec), CONFIG, NOW_MS)
+
+
+def test_large_batches_and_many_of_them_are_checked_in_threads(checks: Validation) -> None:
+    large = build([Record(0, NOW_MS, None, bytes(900_000))])
+    small = build([Record(0, NOW_MS, None, b"v")])
+    assert checks.at_once([candidate(large)]) is not None
+    assert checks.at_once([candidate(large)] * 10) is None
+    assert checks.at_once([candidate(small)] * 10) is not None
+    assert checks.at_once([candidate(small)] * 5000) is None
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd", "lz4", "snappy"])
+def test_what_the_topic_wants_compressed_is_compressed_in_threads(
+    checks: Validation, name: str
+) -> None:
+    large = build([Record(0, NOW_MS, None, bytes(900_000))])
+    small = build([Record(0, NOW_MS, None, bytes(900))])
+    assert checks.at_once([candidate(large, compression_type=name)]) is None
+    assert checks.at_once([candidate(small, compression_type=name)]) is not None
+
+
+def test_gzip_data_of_very_many_members_takes_no_longer_than_that_of_one() -> None:
+    """A copy of all that follows for each member would take minutes."""
+    member = zlib.compress(b"", 9, 31)
+    payload = build([Record(0, NOW_MS, None, b"v")])[batches.HEADER_BYTES :]
+    stored = member * (3 * MEGABYTE // len(member)) + zlib.compress(payload, 9, 31)
+    with pytest.raises(PayloadTooLarge):
+        codecs.decompress(codecs.GZIP, stored, len(payload) - 1)
+    assert codecs.decompress(codecs.GZIP, stored, len(payload)) == payload
+
+
+def test_a_refusal_does_not_hold_what_was_decompressed(checks: Validation) -> None:
+    honest = build([Record(0, NOW_MS, None, bytes(3 * MEGABYTE))])[batches.HEADER_BYTES :]
+    poison = packed(codecs.compress(codecs.ZSTD, honest + b"x"), codecs.ZSTD)
+    (outcome,) = checks.submit([candidate(poison)]).result()
+    assert isinstance(outcome, RecordError)
+    assert outcome.__traceback__ is None
+    assert outcome.__cause__ is None
+    assert outcome.__context__ is None
+
+
+def test_batches_that_grow_because_the_topic_wants_them_so_share_a_bound(
+    checks: Validation,
+) -> None:
+    """They are all held until all of them are checked."""
+    small = build([Record(0, NOW_MS, None, bytes(900_000))], codec=codecs.ZSTD)
+    assert len(small) < 1000
+    found = checks.submit([candidate(small, compression_type="uncompressed")] * 100).result()
+    stored = sum(len(each[0]) for each in found if not isinstance(each, RecordError))
+    assert MEGABYTE < stored <= validation.GROWN_BYTES_MAX
+    assert isinstance(found[-1], PayloadTooLarge)
