@@ -37,6 +37,7 @@ DURABLE_OFFSET = "durable-offset"
 
 _MISREAD_CHARACTERS_MAX = 2
 _DURABLE = struct.Struct(">qI")
+_DIGITS_MAX = 20
 
 TopicPartition = tuple[str, int]
 
@@ -46,7 +47,7 @@ def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for line in _lines(files, path):
         match line.split(" "):
-            case [topic, partition, offset] if partition.isdigit() and offset.isdigit():
+            case [topic, partition, offset] if _is_number(partition) and _is_number(offset):
                 found[topic, int(partition)] = int(offset)
             case _:
                 return {}
@@ -65,7 +66,7 @@ def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for line in _lines(files, directory / LEADER_EPOCHS):
         match line.split(" "):
-            case [epoch, start] if epoch.isdigit() and start.isdigit():
+            case [epoch, start] if _is_number(epoch) and _is_number(start):
                 found.append((int(epoch), int(start)))
             case _:
                 break
@@ -78,6 +79,11 @@ def write_epochs(files: FileSystem, directory: Path, epochs: Iterable[tuple[int,
 
 def pack_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     return _text(f"{epoch} {start}" for epoch, start in epochs)
+
+
+def _is_number(text: str) -> bool:
+    """Of 64 bits at most, in digits as a program writes them."""
+    return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
 
 
 def _lines(files: FileSystem, path: Path) -> list[str]:

@@ -24,6 +24,14 @@ def new_id() -> str:
             return text
 
 
+def cluster_id(root: Path) -> str | None:
+    """Of the log in a folder, also while a broker has it open; None before its first start."""
+    try:
+        return read_lines((root / META).read_bytes()).get("cluster.id") or None
+    except OSError:
+        return None
+
+
 def read_lines(data: bytes) -> dict[str, str]:
     """What can be read of the file."""
     lines = data.decode("utf-8", "replace").splitlines()

@@ -34,11 +34,20 @@ SCAN_BYTES = 256 * 1024
 RESYNC_BYTES = 4 * 1024 * 1024
 _LOADING = threading.RLock()
 """Held while a descriptor or an index is loaded: cold reads happen in other threads."""
+_DIGITS = 20
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def file_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
+
+
+def offset_named(name: str, suffix: str) -> int | None:
+    """The offset that a file is named by, if `file_name` could have made this name."""
+    digits = name.removesuffix(suffix)
+    if len(digits) == _DIGITS and digits.isascii() and digits.isdigit() and name == digits + suffix:
+        return int(digits)
+    return None
 
 
 class CorruptSegment(CorruptBatch):

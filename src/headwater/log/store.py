@@ -344,8 +344,8 @@ class LogStore:
         """Flush the logs that do not sync by themselves (durability=os), so that recovery is short."""
         self._progress.sync_lazy()
 
-    def close(self) -> None:
-        """A clean stop: everything flushed, so that the next start need not look."""
+    def close(self) -> bool:
+        """A clean stop: everything flushed, so that the next start need not look. False if not."""
         whole = True
         for key, log in list(self.logs.items()):
             try:
@@ -359,8 +359,10 @@ class LogStore:
                 self.files.write_atomic(self.root / CLEAN, b'{"version":0,"brokerEpoch":-1}')
         except OSError as error:
             logger.error("%s: not closed cleanly, the next start looks: %s", self.root, error)
+            whole = False
         finally:
             self.unlock()
+        return whole
 
     def unlock(self) -> None:
         if self._release is not None:

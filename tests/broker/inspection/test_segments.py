@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.finding import Severity
+from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
 from headwater.log.files import Files
 from headwater.record import batch as batches
@@ -301,3 +303,19 @@ def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_looked_at(
     assert (finding.kind, finding.remedy) == ("unreadable", None)
     assert "Permission denied" in finding.what
     assert report.records == records - inside
+
+
+def test_a_long_torn_end_is_put_aside_in_little_memory(world: World) -> None:
+    path = world.segments("orders")[-1]
+    whole = path.stat().st_size
+    os.truncate(path, whole + 64 * 1024 * 1024)
+    tracemalloc.start()
+    try:
+        repair(world.data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * 1024 * 1024
+    assert path.stat().st_size == whole
+    (kept,) = (world.data / "set-aside").rglob(f"{path.name}.from-byte-{whole}")
+    assert kept.stat().st_size == 64 * 1024 * 1024
