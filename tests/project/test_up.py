@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+import headwater.testing
+from headwater.project.part_log import PartLog
+from headwater.project.parts import Part
 from headwater.project.ports import free_port
+from headwater.project.supervisor import Keeper
 from tests.compat.waiting import until
 
 
@@ -36,6 +42,11 @@ class Up:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)")
         db.close()
+
+    def move_to(self, address: str) -> None:
+        path = self.folder / "headwater.toml"
+        path.write_text(path.read_text().replace(self.address, address))
+        self.address = address
 
     def start(self) -> None:
         output = (self.folder / "output.txt").open("ab")
@@ -146,6 +157,84 @@ def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         second = up.command("up")
         assert second.returncode == 1
         assert "up already" in second.stderr
+
+
+def test_a_strangers_broker_at_the_address_is_refused_before_anything_starts(
+    tmp_path: Path,
+) -> None:
+    with (
+        headwater.testing.broker(tmp_path / "stranger") as stranger,
+        project(tmp_path) as up,
+    ):
+        up.move_to(stranger.bootstrap)
+        refused = up.command("up")
+        assert refused.returncode == 1
+        assert f"{stranger.bootstrap} is taken by a broker" in refused.stderr
+        assert "listen" in refused.stderr  # what to do next
+        assert not (tmp_path / "data" / "log").exists()
+        assert not (tmp_path / "data" / "up" / "broker.log").exists()
+        admin = AdminClient({"bootstrap.servers": stranger.bootstrap, "log_level": 0})
+        assert "shop.orders" not in admin.list_topics(timeout=30).topics
+
+
+def test_an_address_that_anything_else_has_taken_is_refused_too(tmp_path: Path) -> None:
+    with project(tmp_path) as up, socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"127.0.0.1:{server.getsockname()[1]}"
+        with (tmp_path / "headwater.toml").open("a") as file:
+            file.write(f'[console]\nlisten = "{taken}"\n')
+        refused = up.command("up")
+        assert refused.returncode == 1
+        assert f"{taken} is taken" in refused.stderr
+        assert "[console]" in refused.stderr
+        assert not (tmp_path / "data" / "log").exists()
+
+
+def test_a_strangers_broker_never_counts_as_the_projects_own(tmp_path: Path) -> None:
+    """It has come to the address after that was found free."""
+    own = f"127.0.0.1:{free_port()}"
+    with headwater.testing.broker(tmp_path / "stranger") as stranger:
+        words = ("broker", "--data", "log", "--listen", own)
+        keepers = [
+            Keeper(Part(f"at {at}", words, 0, answers_at=at, data="log"), tmp_path, tmp_path)
+            for at in (stranger.bootstrap, own)
+        ]
+        wrong, right = keepers
+        try:
+            right.step()
+            until(lambda: right.step() and right.ready, "its own broker to count")
+            wrong.entry.state = "starting"
+            assert not wrong.answers()
+            assert right.answers()
+        finally:
+            right.tell_to_stop()
+            assert right.wait_stopped(time.monotonic() + 60)
+            right.close()
+
+
+def test_what_a_part_prints_is_bounded_while_it_runs(tmp_path: Path) -> None:
+    log = PartLog(tmp_path / "part.log", bytes_max=10_000)
+    words = "import sys\nfor n in sys.stdin: print(n.strip() * 20, flush=True)"
+    with (
+        log.open() as output,
+        subprocess.Popen(
+            [sys.executable, "-c", words], stdin=subprocess.PIPE, stdout=output
+        ) as part,
+    ):
+        assert part.stdin is not None
+        shown: list[str] = []
+        for number in range(1_000):
+            part.stdin.write(b"%09d\n" % number)
+            part.stdin.flush()
+            until(lambda n=number: shown.extend(log.lines()) or len(shown) > n, "its line")
+            log.lines()  # nothing is left to be shown: the moment in which a full file is cut
+        part.stdin.close()
+    log.close()
+    assert shown == [f"{number:09d}" * 20 for number in range(1_000)]
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["part.log", "part.log.1"]
+    assert sum(file.stat().st_size for file in files) < 25_000
+    kept = "".join(file.read_text() for file in reversed(files)).split()
+    assert kept == shown[-len(kept) :]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")

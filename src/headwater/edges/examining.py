@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from headwater.edges.config import Edges, of_project
 from headwater.edges.errors import CannotServe
 from headwater.errors import HeadwaterError
-from headwater.project.doctor import Finding, cannot_listen, guarded
+from headwater.project.doctor import Finding, guarded
 from headwater.project.file import Project
 from headwater.project.hello import page_answers
+from headwater.project.ports import cannot_listen
 
 
 def examine(project: Project) -> Iterator[Finding]:

@@ -24,6 +24,19 @@ def new_id() -> str:
             return text
 
 
+def cluster_id(root: Path) -> str | None:
+    """Of the log in a folder, also while a broker has it open; None before its first start."""
+    try:
+        return _parsed((root / META).read_bytes()).get("cluster.id") or None
+    except OSError:
+        return None
+
+
+def _parsed(data: bytes) -> dict[str, str]:
+    lines = data.decode("utf-8", "replace").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+
+
 class Meta:
     """The file's lines, made at the first start."""
 
@@ -31,10 +44,7 @@ class Meta:
         """Raises HeadwaterError if the folder is another node's."""
         self._files = files
         self._path = root / META
-        text = (files.read_bytes(self._path) or b"").decode("utf-8", "replace")
-        found = dict(
-            line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#"
-        )
+        found = _parsed(files.read_bytes(self._path) or b"")
         if found.get("node.id", str(node_id)) != str(node_id):
             raise HeadwaterError(
                 f"{root} belongs to node {found['node.id']}, not to node {node_id}.",

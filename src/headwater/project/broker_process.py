@@ -1,7 +1,8 @@
 """The broker as a child process that can be started, killed and stopped.
 
 Called by the demo and by promote. The address is fixed when the object is made, so that a broker that
-was killed comes back where its clients look for it.
+was killed comes back where its clients look for it. It ends with its parent, however that ends: a broker
+left alone would keep the lock of its data folder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
-from headwater.project.hello import Answer, hello
+from headwater.log.meta import cluster_id
+from headwater.project.hello import cluster_at
+from headwater.project.leash import leashed
 from headwater.project.ports import free_port
 
 START_DEADLINE_S = 30.0
@@ -49,7 +52,10 @@ class BrokerProcess:
         self._output.close()
 
     def start(self) -> float:
-        """Start it and return the seconds until it answered its first request."""
+        """Start it and return the seconds until it answered its first request.
+
+        It ends with the thread that calls this, as Linux sees it: call it from one that stays.
+        """
         assert self._process is None, "started twice"
         words = ["broker", "--data", str(self.data), "--listen", self.bootstrap]
         words += ["--durability", self._durability, "--log-level", "warning"]
@@ -57,18 +63,22 @@ class BrokerProcess:
             words += ["--set", f"{name}={value}"]
         begin = time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headwater", *words],
+            leashed(sys.executable, "-m", "headwater", *words),
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
         )
-        while hello(self.bootstrap, timeout_s=1.0) is not Answer.BROKER:
+        while not self._answers():
             if self._process.poll() is not None:
                 raise self._died(f"the broker ended with code {self._process.returncode}")
             if time.perf_counter() - begin > START_DEADLINE_S:
                 raise self._died(f"the broker did not answer within {START_DEADLINE_S:.0f} s")
             time.sleep(0.002)
         return time.perf_counter() - begin
+
+    def _answers(self) -> bool:
+        own = cluster_id(self.data)
+        return own is not None and cluster_at(self.bootstrap, timeout_s=1.0) == own
 
     def kill(self) -> None:
         """kill -9: no flush, no farewell."""

@@ -7,16 +7,17 @@ made, does not keep the others from being told.
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
+from headwater.log.meta import cluster_id
 from headwater.project import record
 from headwater.project.file import Project
-from headwater.project.hello import Answer, hello
+from headwater.project.hello import Answer, cluster_at, hello
+from headwater.project.ports import cannot_listen
 
 DISK_BYTES = 1024**3
 
@@ -59,6 +60,9 @@ def _log(project: Project) -> Finding:
     answer = hello(address, timeout_s=3.0)
     is_up, _ = record.read(record.FOLDER)
     if project.bootstrap is not None or is_up:
+        if answer is Answer.BROKER and project.bootstrap is None and not _is_own(project):
+            mend = "stop what is there, or give another `listen` in [log]"
+            return Finding("log", False, f"the broker at {address} is another project's", mend)
         if answer is Answer.BROKER:
             return Finding("log", True, f"a broker answers at {address}")
         mend = (
@@ -73,17 +77,8 @@ def _log(project: Project) -> Finding:
     return Finding("log", False, taken, "stop what is there, or give another `listen` in [log]")
 
 
-def cannot_listen(address: str) -> str | None:
-    """Why nothing can listen there; None where something can."""
-    host, _, port = address.rpartition(":")
-    try:
-        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host.strip("[]"), int(port)))
-    except OSError as error:
-        return f"nothing can listen at {address}: {error.strerror or error}"
-    return None
+def _is_own(project: Project) -> bool:
+    return cluster_at(project.listen, timeout_s=3.0) == cluster_id(Path(project.data))
 
 
 def _disk(project: Project) -> Finding:

@@ -31,11 +31,23 @@ class Part:
     """An address where a broker answers once the part is ready; None: ready when it runs."""
     page_at: str | None = None
     """An address where a web page answers once the part is ready. Such a part waits for nobody."""
+    data: str | None = None
+    """Of a broker: the folder whose cluster has to be the one that answers."""
 
     @property
     def is_asked(self) -> bool:
         """Whether somebody has to answer before it counts as running."""
         return self.answers_at is not None or self.page_at is not None
+
+    @property
+    def address(self) -> str | None:
+        """Where it will listen."""
+        return self.answers_at or self.page_at
+
+    @property
+    def section(self) -> str:
+        """Of headwater.toml, where its address stands."""
+        return "log" if self.name == BROKER else self.name
 
     @property
     def command(self) -> list[str]:
@@ -63,7 +75,7 @@ def _broker(project: Project) -> Part:
     words = ["broker", "--data", project.data, "--listen", project.listen]
     for name, value in project.settings.items():
         words += ["--set", f"{name}={value}"]
-    return Part(BROKER, tuple(words), stops=3, answers_at=project.listen)
+    return Part(BROKER, tuple(words), stops=3, answers_at=project.listen, data=project.data)
 
 
 def _capture(project: Project, name: str) -> Part:

@@ -1,4 +1,4 @@
-"""A port for a server that goes and comes back: nobody else gets it in between.
+"""Ports: whether one is free, and one for a server that goes and comes back, which nobody else gets in between.
 
 `bind(0)` gives a port from the range that clients get theirs from, too. A server on such a port that is
 killed and started again may find it taken, or worse: another server answers there in its place.
@@ -17,6 +17,24 @@ from pathlib import Path
 # Linux gives clients those from 32768 on, macOS from 49152.
 _FIRST, _END = 10_000, 32_768
 _held: list[int] = []  # locks, kept until this process ends
+
+
+def cannot_listen(address: str) -> str | None:
+    """Why nothing can listen at HOST:PORT; None where something can."""
+    host, _, port = address.rpartition(":")
+    try:
+        places = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, number, _, place in dict.fromkeys(places):
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:  # as the broker does
+                    probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                probe.bind(place)
+    except (OSError, OverflowError, UnicodeError) as error:
+        return f"nothing can listen at {address}: {getattr(error, 'strerror', None) or error}"
+    return None
 
 
 def free_port() -> int:

@@ -10,7 +10,6 @@ part prints goes to its own file and, with its name before each line, to whoever
 from __future__ import annotations
 
 import fcntl
-import os
 import signal
 import subprocess
 import time
@@ -19,9 +18,12 @@ from pathlib import Path
 from typing import IO
 
 from headwater.errors import HeadwaterError
+from headwater.log.meta import cluster_id
 from headwater.project import record
-from headwater.project.hello import Answer, hello, page_answers
+from headwater.project.admission import require_free
+from headwater.project.hello import cluster_at, page_answers
 from headwater.project.leash import leashed
+from headwater.project.part_log import PartLog
 from headwater.project.parts import Part
 
 LOOK_EVERY_S = 0.1
@@ -30,8 +32,6 @@ STOP_PATIENCE_S = 60.0
 CALM_S = 30.0
 """A part that has run for so long has recovered: its next failure counts as its first."""
 MOST_S = 30.0
-LOG_BYTES_MAX = 10 * 1024**2
-_LINE_MAX = 64 * 1024
 
 
 class AlreadyUp(HeadwaterError):
@@ -44,12 +44,10 @@ class Keeper:
     def __init__(self, part: Part, folder: Path, work: Path) -> None:
         self.part = part
         page = f"http://{part.page_at}/" if part.page_at else None
-        log = str(folder / part.log_name)
-        self.entry = record.Entry(part.name, log=log, since=time.time(), page=page)
-        self._path = folder / part.log_name
+        self._log = PartLog(folder / part.log_name)
+        self.entry = record.Entry(part.name, log=str(self._log.path), since=time.time(), page=page)
         self._work = work
         self._process: subprocess.Popen[bytes] | None = None
-        self._reader: IO[bytes] | None = None
         self._failures = 0
         self._due = 0.0
         self._begun = 0.0
@@ -72,21 +70,14 @@ class Keeper:
         code = process.poll()
         if code is not None:
             return self._ended(code)
-        if self.entry.state == "starting" and self._answers():
+        if self.entry.state == "starting" and self.answers():
             self._enter("running")
             return f"running at {self.entry.page}" if self.entry.page else "running"
         return None
 
     def lines(self) -> list[str]:
         """What the part has printed since the last call."""
-        if self._reader is None:
-            return []
-        data = self._reader.read(_LINE_MAX)
-        cut = data.rfind(b"\n") + 1
-        if cut < len(data) and len(data) < _LINE_MAX:
-            self._reader.seek(cut - len(data), os.SEEK_CUR)  # the rest of the line is still coming
-            data = data[:cut]
-        return data.decode("utf-8", "replace").splitlines()
+        return self._log.lines()
 
     def tell_to_stop(self) -> None:
         if self._process is not None:
@@ -107,14 +98,11 @@ class Keeper:
         self._enter("stopped")
         return went
 
+    def close(self) -> None:
+        self._log.close()
+
     def _start(self) -> str:
-        if self._path.exists() and self._path.stat().st_size > LOG_BYTES_MAX:
-            self._path.replace(self._path.with_suffix(".log.1"))
-            self._reader = None
-        with self._path.open("ab") as output:
-            if self._reader is None:
-                self._reader = self._path.open("rb", buffering=0)
-                self._reader.seek(0, os.SEEK_END)
+        with self._log.open() as output:
             self._process = subprocess.Popen(
                 leashed(*self.part.command),
                 cwd=self._work,
@@ -128,11 +116,13 @@ class Keeper:
         self._enter("starting" if self.part.is_asked else "running")
         return self.entry.state
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it is there for others; a broker only if it serves this project's own folder."""
         if self.part.page_at is not None:
             return page_answers(self.part.page_at, timeout_s=0.5)
-        assert self.part.answers_at is not None
-        return hello(self.part.answers_at, timeout_s=0.5) is Answer.BROKER
+        assert self.part.answers_at is not None and self.part.data is not None
+        own = cluster_id(self._work / self.part.data)
+        return own is not None and cluster_at(self.part.answers_at, timeout_s=0.5) == own
 
     def _ended(self, code: int) -> str:
         ran_s = time.monotonic() - self._begun
@@ -141,18 +131,9 @@ class Keeper:
         wait_s = min(MOST_S, 0.5 * 2 ** min(self._failures - 1, 10))
         self._due = time.monotonic() + wait_s
         self.entry.restarts += 1
-        self.entry.reason = self._last_words() or _ending(code)
+        self.entry.reason = self._log.last_words() or _ending(code)
         self._enter("waiting")
         return f"ended ({_ending(code)}); started again in {wait_s:g} s"
-
-    def _last_words(self) -> str:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-                lines = file.read().decode("utf-8", "replace").strip().splitlines()
-        except OSError:
-            return ""
-        return lines[-1].strip() if lines else ""
 
     def _enter(self, state: str) -> None:
         self.entry.state, self.entry.since = state, time.time()
@@ -180,6 +161,7 @@ class Supervisor:
     def run(self) -> int:
         """Until told to stop. 0 if every part went by itself."""
         try:
+            require_free(keeper.part for keeper in self._keepers)
             while not self._stopping:
                 self._look()
                 time.sleep(LOOK_EVERY_S)
@@ -187,6 +169,7 @@ class Supervisor:
         finally:
             for keeper in self._keepers:
                 keeper.wait_stopped(time.monotonic())
+                keeper.close()
             record.remove(self._folder)
             self._lock.close()
 
