@@ -52,6 +52,7 @@ class Project:
     pipelines: tuple[str, ...] = ()
     batch_records_max: int = 1_000_000
     """Of one batch of a query."""
+    batch_bytes_max: int = 1 << 30
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
@@ -140,7 +141,11 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "checkpoints": _is_text,
         "conf": _are_settings,
     },
-    "pipelines": {"paths": _are_texts, "batch_records_max": _is_count},
+    "pipelines": {
+        "paths": _are_texts,
+        "batch_records_max": _is_count,
+        "batch_bytes_max": _is_count,
+    },
     "console": {"listen": _is_address, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
@@ -187,6 +192,7 @@ class _Reader:
             batch_records_max=found["pipelines"].get(
                 "batch_records_max", Project.batch_records_max
             ),
+            batch_bytes_max=found["pipelines"].get("batch_bytes_max", Project.batch_bytes_max),
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,
