@@ -63,9 +63,10 @@ def _is_read(log: Log, witness: TopicPartition) -> bool:
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             for message in consumer.consume(1, _LOOK_EVERY_S):
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     return message.offset() == witness.offset
-                if message.error().name() == "_PARTITION_EOF":
+                if error.name() == "_PARTITION_EOF":
                     return False
-                raise KafkaException(message.error())
+                raise KafkaException(error)
     raise KafkaException(f"{witness.topic} could not be read")

@@ -1,8 +1,9 @@
 """A range of a topic's records into another topic, with keys, values, headers and timestamps as they are.
 
 One transaction by default: readers of the target see all of it or nothing, and a replay that was interrupted
-left nothing. A commit that is not answered is looked up (`outcome`), and never guessed. A range that is too long for that (`transaction.max.timeout.ms` of the broker, 15 minutes) goes
-in batches, each of them a transaction; then the error says from where to go on.
+left nothing. A commit that is not answered is looked up (`outcome`), and never guessed. A range that is too
+long for one transaction (`transaction.max.timeout.ms` of the broker, 15 minutes) goes in batches, each of
+them a transaction; then the error says from where to go on.
 
 The partition stays the same where both topics have as many; else a key goes where Kafka's partitioner
 puts it.
