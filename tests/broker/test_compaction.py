@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from headwater.broker.inspection.check import inspect
 from tests.broker.bystander import Bystander
 from tests.broker.serving import Serving, create, serving
 from tests.compat.asking import end_offset, fetch, produce
@@ -202,3 +203,24 @@ def test_a_small_segment_size_for_the_offsets_topic_works(
         create(wire, "t")
         commit(wire, "g", 5)
         assert committed(wire, "g") == 5
+
+
+def test_a_compacted_log_is_readable_after_a_kill_though_its_policy_has_changed(
+    data: Path, tmp_path: Path
+) -> None:
+    """Without a checkpoint since: gaps must not be taken for damage, by readers or by an inspection."""
+    killed = tmp_path / "killed"
+    with serving(data, SETTINGS | {"log.cleaner.enable": False}) as broker, broker.wire() as wire:
+        create(wire, "t", **{**EAGER, "internal_segment_bytes": 2000})
+        for number in range(60):
+            produce(wire, "t", batch([(b"k%d" % (number % 3), b"%d" % number * 20)]))
+        assert broker.run(broker.broker.cleaner.clean_dirtiest())
+        expected = contents(wire, "t")
+        assert len(expected) < 40
+        change = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
+        asked = {"resource_type": 2, "resource_name": "t", "configs": [change]}
+        wire.ask("incremental_alter_configs", 1, resources=[asked], validate_only=False)
+        shutil.copytree(data, killed)
+    assert not inspect(killed).wrong
+    with serving(killed) as broker, broker.wire() as wire:
+        assert contents(wire, "t") == expected

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.broker import Broker
+from headwater.broker.main import _unusable
 from headwater.errors import HeadwaterError
 from tests.broker.disks import HandDisk
 from tests.broker.processes import broker_process
@@ -28,7 +29,7 @@ def refused(data: Path, *words: str) -> str:
         [*command, "--data", str(data), *words], capture_output=True, text=True, timeout=60
     )
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
-    (sentence,) = ran.stderr.splitlines()
+    (sentence,) = [line for line in ran.stderr.splitlines() if " INFO " not in line]
     assert sentence.startswith("headwater: ")
     assert "Traceback" not in sentence
     return sentence
@@ -54,6 +55,20 @@ def test_a_folder_of_another_node_is_refused_and_named(data: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     assert "cannot be used: Not a directory" in refused(tmp_path / "file" / "below")
+
+
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(data: Path) -> None:
+    with serving(data) as broker:
+        broker.create("t")
+    (data / "t-0" / "00000000000000000009.log").mkdir()
+    sentence = refused(data)
+    assert "t-0/00000000000000000009.log" in sentence
+    assert f"headwater check {data}" in sentence
+
+
+def test_a_full_disk_is_to_be_given_room() -> None:
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/t-0/x")
+    assert "Make room" in str(_unusable(Path("/data"), error).hint)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable for root")

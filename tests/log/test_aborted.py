@@ -48,6 +48,19 @@ def found(log: PartitionLog, first: int = 0, last: int = 10**6) -> list[tuple[in
     return [(each.producer_id, each.first_offset) for each in log.aborted_between(first, last)]
 
 
+def test_readers_of_committed_data_are_not_sent_before_the_start() -> None:
+    """A transaction is open whose first records were deleted: the latest offset is the earliest then."""
+    log = opened(FaultyDisk())
+    for sequence in range(4):
+        write(log, 1, sequence)
+    log.flush()
+    log.delete_before(3)
+    assert log.start_offset == log.last_stable_offset() == 3
+    end(log, 1, control.COMMIT)
+    log.flush()
+    assert log.last_stable_offset() == 5
+
+
 # ---- the file ------------------------------------------------------------------------------------
 
 

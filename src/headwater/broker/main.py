@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -52,6 +53,19 @@ def run(
     return 0
 
 
+def _unusable(data: Path, error: OSError) -> HeadwaterError:
+    """Why a broker cannot start on this folder, and what to do about it."""
+    why = error.strerror or str(error)
+    if error.filename is not None and Path(str(error.filename)) != data:
+        why += f" ({error.filename})"
+    hint = f"`headwater check {data}` says what is wrong with it."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "Make room on its disk, and start the broker again."
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        hint = "Choose a folder that you may write to with --data."
+    return HeadwaterError(f"the data folder {data} cannot be used: {why}.", hint=hint)
+
+
 async def _serve(broker: Broker) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -65,8 +79,14 @@ async def _serve(broker: Broker) -> None:
             print(f"headwater: ready at {broker.bootstrap}, data in {broker.data}", flush=True)
             await stopped.wait()
     except OSError as error:
-        raise HeadwaterError(
-            f"the data folder {broker.data} cannot be used: {error.strerror or error}.",
-            hint="Choose a folder that you may write to with --data.",
-        ) from error
-    print("headwater: stopped, everything is on disk", flush=True)
+        raise _unusable(broker.data, error) from error
+    print(f"headwater: stopped, {_state_on_disk(broker)}", flush=True)
+
+
+def _state_on_disk(broker: Broker) -> str:
+    if broker.stopped_cleanly:
+        return "everything is on disk"
+    return (
+        "but not everything could be written (the log says what and why); the next start reads the "
+        "ends of the partitions again"
+    )

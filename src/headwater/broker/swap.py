@@ -32,6 +32,10 @@ async def _exchange(
     loop = asyncio.get_running_loop()
     async with partition.maintenance:
         cleaned_offset = partition.log.cleaned_offset
+        if not keeps_dirty and not cleaned_offset:
+            # Where readers, too, learn of gaps if the next policy is not to compact: on disk before
+            # there are any.
+            partition.log.cleaned_offset = 1
         # Rewritten segments may have gaps; recovery must not take them for a torn tail.
         await loop.run_in_executor(broker.executor, broker.store.checkpoint)
         exchange = compaction.begin(partition.log, plan, result)

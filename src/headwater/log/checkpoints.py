@@ -10,9 +10,10 @@ Read at start by `progress`, `store` and `recovery`, written by `progress`, `sto
     durable-offset            (per partition, ours)
         offset int64 | crc32c of it uint32
 
-`durable-offset` is written after every group commit and never waited for: after a kill it tells
-exactly what had been acknowledged, after a power cut it may be older, but must never be ahead of what
-is on disk. Below it the log is taken as whole; only what lies above is looked at by recovery.
+`durable-offset` is written after every group commit and, but for the catalogue's, never waited for:
+after a kill it tells exactly what had been acknowledged, after a power cut it may be older, but must
+never be ahead of what is on disk. Below it the log is taken as whole; only what lies above is looked at
+by recovery.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DURABLE_OFFSET = "durable-offset"
 
+_MISREAD_CHARACTERS_MAX = 2
 _DURABLE = struct.Struct(">qI")
+_DIGITS_MAX = 20
 
 TopicPartition = tuple[str, int]
 
@@ -44,7 +47,7 @@ def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for line in _lines(files, path):
         match line.split(" "):
-            case [topic, partition, offset] if partition.isdigit() and offset.isdigit():
+            case [topic, partition, offset] if _is_number(partition) and _is_number(offset):
                 found[topic, int(partition)] = int(offset)
             case _:
                 return {}
@@ -63,7 +66,7 @@ def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for line in _lines(files, directory / LEADER_EPOCHS):
         match line.split(" "):
-            case [epoch, start] if epoch.isdigit() and start.isdigit():
+            case [epoch, start] if _is_number(epoch) and _is_number(start):
                 found.append((int(epoch), int(start)))
             case _:
                 break
@@ -76,6 +79,11 @@ def write_epochs(files: FileSystem, directory: Path, epochs: Iterable[tuple[int,
 
 def pack_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     return _text(f"{epoch} {start}" for epoch, start in epochs)
+
+
+def _is_number(text: str) -> bool:
+    """Of 64 bits at most, in digits as a program writes them."""
+    return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
 
 
 def _lines(files: FileSystem, path: Path) -> list[str]:
@@ -105,6 +113,13 @@ def read_topic_id(files: FileSystem, directory: Path) -> uuid.UUID | None:
             except ValueError:
                 return None
     return None
+
+
+def is_misread(found: uuid.UUID, wanted: uuid.UUID) -> bool:
+    """Whether `found` is `wanted` with a character or two damaged: ids of two topics have little in
+    common."""
+    pairs = zip(encode_topic_id(found), encode_topic_id(wanted), strict=True)
+    return sum(one != other for one, other in pairs) <= _MISREAD_CHARACTERS_MAX
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: uuid.UUID) -> None:

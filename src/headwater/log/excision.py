@@ -11,17 +11,14 @@ written down once more.
 
 from __future__ import annotations
 
-import argparse
-import fcntl
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from headwater.log import swap
+from headwater.log import swap, worker
 from headwater.log.aborted import AbortedTransaction
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.cleaning import UNREADABLE_MAX
@@ -90,15 +87,18 @@ class Work:
         return cls(**fields)
 
 
-def excise(files: FileSystem, directory: Path, work: Work) -> Result:
-    """Write `.cleaned` segments without the records; a dry run only counts.
+def excise(
+    files: FileSystem, directory: Path, work: Work, *, check: worker.Check = lambda: None
+) -> Result:
+    """Write `.cleaned` segments without the records; a dry run only counts. `check` is called before
+    each batch, and may end it by raising.
 
     Raises CorruptSegment, CannotCompact, OSError; the log's own files are not touched.
     """
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier change was interrupted; open the log again first")
     swap.forget(files, directory)
-    run = _Excision(files, directory, work)
+    run = _Excision(files, directory, work, check)
     try:
         return run.run()
     except Exception:
@@ -109,7 +109,8 @@ def excise(files: FileSystem, directory: Path, work: Work) -> Result:
 class _Excision:
     """One run of `excise`."""
 
-    def __init__(self, files: FileSystem, directory: Path, work: Work) -> None:
+    def __init__(self, files: FileSystem, directory: Path, work: Work, check: worker.Check) -> None:
+        self._check = check
         self._files = files
         self._directory = directory
         self._work = work
@@ -143,6 +144,7 @@ class _Excision:
             for position, header, batch in batches_of(
                 self._files, self._directory, source, lambda _: None
             ):
+                self._check()
                 kept: Buffer = batch
                 try:
                     kept = self._without(header, batch)
@@ -190,27 +192,17 @@ class _Excision:
 
 
 def command(directory: Path) -> list[str]:
-    """What to run, with the work on standard input."""
-    return [sys.executable, "-P", "-m", "headwater.log.excision", "--directory", str(directory)]
+    """What to run, with the work on standard input (`worker`)."""
+    return worker.command("headwater.log.excision", directory)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """`python -m headwater.log.excision`: 0 and the result as JSON, or 1 and why not."""
-    parser = argparse.ArgumentParser(prog="headwater.log.excision", description=excise.__doc__)
-    parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
-    given = parser.parse_args(arguments)
-    work = Work.from_json(sys.stdin.read())
-    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        result = excise(Files(), given.directory, work)
-    except (RecordError, CannotCompact, OSError) as error:
-        print(f"{given.directory}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        os.close(folder)
-    print(result.to_json())
-    return 0
+    return worker.run("headwater.log.excision", arguments, _excise)
+
+
+def _excise(directory: Path, told: str, check: worker.Check) -> str:
+    return excise(Files(), directory, Work.from_json(told), check=check).to_json()
 
 
 if __name__ == "__main__":

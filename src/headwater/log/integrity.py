@@ -17,7 +17,7 @@ from pathlib import Path
 from headwater.log import checkpoints, replay, swap
 from headwater.log.files import FileSystem
 from headwater.log.replay import Damage
-from headwater.log.segment import Segment
+from headwater.log.segment import Segment, offset_named
 
 _END = 2**63 - 1
 
@@ -48,9 +48,9 @@ def _shorter(end: int, promised: int) -> str:
 
 
 def _segments(files: FileSystem, directory: Path) -> list[Segment]:
-    names = [name for name in files.list(directory) if name.endswith(".log")]
-    bases = sorted(int(name[:-4]) for name in names if name[:-4].isdigit())
-    found = [Segment.found(files, directory, base, 0) for base in bases]
+    names = files.list(directory)
+    bases = [base for name in names if (base := offset_named(name, ".log")) is not None]
+    found = [Segment.found(files, directory, base, 0) for base in sorted(bases)]
     for segment, following in pairwise([*found, None]):
         assert segment is not None
         segment.next_offset = _END if following is None else following.base_offset
@@ -60,9 +60,9 @@ def _segments(files: FileSystem, directory: Path) -> list[Segment]:
 def _promised(files: FileSystem, directory: Path) -> int:
     """How far the log is known to have been durable, by the files beside it."""
     epochs = checkpoints.read_epochs(files, directory)
-    snapshots = [n[:-9] for n in files.list(directory) if n.endswith(".snapshot")]
+    snapshots = (offset_named(name, ".snapshot") for name in files.list(directory))
     return max(
         checkpoints.read_durable_offset(files, directory),
         epochs[-1][1] if epochs else 0,
-        *(int(name) for name in snapshots if name.isdigit()),
+        *(offset for offset in snapshots if offset is not None),
     )

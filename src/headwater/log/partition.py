@@ -201,6 +201,7 @@ class PartitionLog:
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
             commit.unsynced = list({**self._unsynced, **written}.values())
             commit.durable_file = self._open_durable_file()
+            commit.syncs_durable_file = self.config.syncs_durable_offset
             commit.is_synced = True
             self._unsynced = {}
         return commit
@@ -357,9 +358,12 @@ class PartitionLog:
         return sum(segment.size for segment in self.segments)
 
     def last_stable_offset(self) -> int:
-        """Below this no transaction is open."""
+        """Below this no transaction is open. Never before the start, even if one began there whose
+        records were deleted: nobody can read from an offset that is not there."""
         first = self.producers.first_open_offset(self.durable_offset)
-        return self.durable_offset if first is None else min(first, self.durable_offset)
+        if first is None:
+            return self.durable_offset
+        return max(min(first, self.durable_offset), self.start_offset)
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
         """Aborted transactions with records among the offsets [first, end)."""

@@ -25,7 +25,7 @@ from headwater.log.confirmation import sync_file, sync_folder
 from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import Producers
-from headwater.log.segment import CorruptSegment, Segment
+from headwater.log.segment import SUFFIXES, CorruptSegment, Segment, offset_named
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import BatchHeader
@@ -36,6 +36,8 @@ logger = logging.getLogger("headwater.log")
 _OFFSETS_PER_SEGMENT = 2**31
 _INDEX_INTERVAL_BYTES = 4096
 _COPY_BYTES = 4 * 1024 * 1024
+_EPOCH_MAX = 1 << 20
+"""One for every crash: a batch with more is garbled. Leader epochs lie outside the checksum."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,8 @@ def open_partition(
     segments = _find_segments(files, directory, now_ms, start_offset)
     _look_at_front(directory, segments, start_offset, report)
     _look_between(directory, segments, lost, report)
-    found = _Recovery(segments, recovery_point, clean, cut_at, report).run()
+    recovery = _Recovery(segments, recovery_point, clean, cut_at, report)
+    found = recovery.run()
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
         # the producers is long out of date.
@@ -96,7 +99,13 @@ def open_partition(
         segments,
         start_offset=max(start_offset, segments[0].base_offset),
         next_offset=end,
-        epochs=_next_epochs(files, directory, end, clean or (cut_at is not None and end >= cut_at)),
+        epochs=_next_epochs(
+            files,
+            directory,
+            end,
+            recovery.epoch,
+            clean or (cut_at is not None and end >= cut_at),
+        ),
         producers=_load_producers(files, directory, segments, end, clean),
     )
     if report.cut_bytes:
@@ -109,16 +118,12 @@ def _find_segments(
 ) -> list[Segment]:
     """The segments from `start_offset` on; older ones were removed, and are removed again."""
     present = files.list(directory)
-    names = [name for name in present if name.endswith(".log")]
+    bases = {base for name in present if (base := offset_named(name, ".log")) is not None}
     for name in present:  # indexes whose segment went before a crash
-        if name.endswith((".index", ".timeindex", ".txnindex")) and f"{name[:20]}.log" not in names:
-            files.remove(directory / name)
-    segments = [
-        Segment.found(files, directory, int(name[:-4]), now_ms)
-        for name in names
-        if name[:-4].isdigit()
-    ]
-    segments.sort(key=lambda segment: segment.base_offset)
+        for suffix in (".index", ".timeindex", ".txnindex"):
+            if (base := offset_named(name, suffix)) is not None and base not in bases:
+                files.remove(directory / name)
+    segments = [Segment.found(files, directory, base, now_ms) for base in sorted(bases)]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
     while len(segments) > 1 and segments[0].next_offset <= start_offset:
@@ -144,6 +149,8 @@ class _Recovery:
         self._clean = clean
         self._cut_at = cut_at
         self._report = report
+        self.epoch = -1
+        """The newest leader epoch that a batch on the way had."""
 
     def run(self) -> int:
         """Check the tail and cut it where it is torn; returns the end offset."""
@@ -203,35 +210,79 @@ class _Recovery:
 
     def _walk_known(self, segment: Segment, position: int, following: Segment | None) -> int:
         """Follow the headers up to the recovery point; returns where the tail begins."""
+        last = position
         while position < segment.size and segment.next_offset < self._recovery_point:
             try:
                 for at, header in segment.headers(position, segment.size, checked=False):
-                    if header.base_offset >= self._recovery_point:
-                        if not _is_compacted(segment, at, header, following):
-                            raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
-                        return at
-                    if (
-                        header.last_offset < segment.next_offset  # an index names last offsets
-                        and at + header.size == segment.size
+                    if header.base_offset >= self._recovery_point and _is_compacted(
+                        segment, at, header, following
                     ):
-                        # Nothing behind it would put it right: the segment would end before its start.
-                        raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
-                    segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
-                    position = at + header.size
+                        return at
+                    self._refuse_lie(segment, at, header, following)
+                    self._note(segment, at, header)
+                    last, position = at, at + header.size
                     if segment.next_offset >= self._recovery_point:
                         break  # what follows is the tail: not even its header is known
             except CorruptSegment as error:
                 # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
                 logger.error("%s", error)
                 self._report.damaged = True
-                beyond = segment.next_intact(error.file_position + 1, gaps=True)
-                if beyond is None or beyond[1].base_offset < segment.next_offset:
+                # A header that lies about its length leads into the middle of others.
+                doubtful = error.file_position if _is_intact(segment, last) else last
+                beyond = self._beyond(segment, doubtful, following)
+                if beyond is None:
                     segment.next_offset = max(segment.next_offset, self._recovery_point)
                     return segment.size
-                position = beyond[0]
+                last = position = beyond[0]
+                segment.next_offset = beyond[1].base_offset
         if segment.size and segment.next_offset < self._recovery_point:
             self._look_at_end(segment)
         return position
+
+    def _note(self, segment: Segment, at: int, header: BatchHeader) -> None:
+        segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
+        if header.leader_epoch <= _EPOCH_MAX:
+            self.epoch = max(self.epoch, header.leader_epoch)
+
+    def _refuse_lie(
+        self, segment: Segment, at: int, header: BatchHeader, following: Segment | None
+    ) -> None:
+        """Raise CorruptSegment where a header must not be believed for where the log goes on.
+
+        The last one that was promised says where the tail begins, and at which offset: unless both
+        agree with what was promised, its checksum must be right and its offsets must follow."""
+        if header.base_offset >= self._recovery_point:
+            raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
+        end = at + header.size
+        if (
+            header.last_offset < segment.next_offset and end == segment.size
+        ):  # an index names last ones
+            # Nothing behind it would put it right: the segment would end before its start.
+            raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
+        is_as_promised = header.next_offset == self._recovery_point and end == segment.size
+        if (
+            header.next_offset >= self._recovery_point
+            and not is_as_promised
+            and (
+                not _is_intact(segment, at)
+                or (
+                    header.base_offset > segment.next_offset
+                    and not _is_compacted(segment, at, header, following)
+                )
+            )
+        ):
+            raise segment.corrupt(at, f"its last offset, {header.last_offset}, is not believed")
+
+    def _beyond(
+        self, segment: Segment, position: int, following: Segment | None
+    ) -> tuple[int, BatchHeader] | None:
+        """The first intact batch behind damage at this place that goes on from what is known."""
+        end = segment.base_offset + _OFFSETS_PER_SEGMENT
+        end = end if following is None else following.base_offset
+        found = segment.next_intact(position + 1, gaps=True, end_offset=end)
+        while found is not None and found[1].base_offset < segment.next_offset:
+            found = segment.next_intact(found[0] + 1, gaps=True, end_offset=end)
+        return found
 
     def _look_at_end(self, segment: Segment) -> None:
         """The segment ends too early: cut off, or does its last batch lie about its offsets?"""
@@ -247,7 +298,7 @@ class _Recovery:
         end, position = segment.size, tail
         self._report.scanned_bytes += end - tail
         epochs = checkpoints.read_epochs(segment.files, segment.directory)
-        newest, epoch = (epochs[-1][0] if epochs else 0), 0
+        newest, epoch = (epochs[-1][0] if epochs else _EPOCH_MAX), 0
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
             for at, header in segment.headers(tail, 0 if refused else end, checked=True):
@@ -260,7 +311,7 @@ class _Recovery:
                 if not epoch <= header.leader_epoch <= max(newest, epoch):
                     break  # it is outside the checksum, as the offset is
                 epoch = header.leader_epoch
-                segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
+                self._note(segment, at, header)
                 position = at + header.size
         except CorruptSegment:
             pass  # what a crash tears is no event of its own; the cut is logged by the caller
@@ -279,6 +330,16 @@ def _is_at(segment: Segment, position: int, last_offset: int) -> bool:
     except RecordError:
         return False
     return header.last_offset == last_offset
+
+
+def _is_intact(segment: Segment, position: int) -> bool:
+    """Whether the checksum of the batch that begins there is right."""
+    try:
+        header = batches.read_header(segment.file.read(position, batches.HEADER_BYTES))
+        batches.check_crc(segment.file.read(position, header.size), 0, header)
+    except RecordError:
+        return False
+    return True
 
 
 def _is_compacted(
@@ -344,9 +405,10 @@ def _look_at_front(
 
 def _lost_segments(files: FileSystem, directory: Path) -> list[int]:
     """Where segments began of which only indexes are left."""
-    names = set(files.list(directory))
-    bases = {name[:20] for name in names if name[20:] in (".index", ".timeindex")}
-    return sorted(int(base) for base in bases if base.isdigit() and f"{base}.log" not in names)
+    names = files.list(directory)
+    named = {suffix: {offset_named(name, suffix) for name in names} for suffix in SUFFIXES}
+    lost = (named[".index"] | named[".timeindex"]) - named[".log"]
+    return sorted(base for base in lost if base is not None)
 
 
 def _look_between(
@@ -386,13 +448,16 @@ def _end_offset(
 
 
 def _next_epochs(
-    files: FileSystem, directory: Path, end: int, clean: bool
+    files: FileSystem, directory: Path, end: int, found: int, clean: bool
 ) -> list[tuple[int, int]]:
-    """A new leader epoch after every unclean start: clients can tell that a tail may be gone."""
+    """A new leader epoch after every unclean start: clients can tell that a tail may be gone. And
+    where batches are of a newer one (`found`) than the file knows, if it is there at all: epochs that
+    went back would look like a torn tail after the next crash."""
     epochs = [entry for entry in checkpoints.read_epochs(files, directory) if entry[1] <= end]
-    if epochs and clean:
+    known = epochs[-1][0] if epochs else -1
+    if epochs and clean and known >= found:
         return epochs
-    epoch = epochs[-1][0] + 1 if epochs else 0
+    epoch = max(known, found) + 1
     while epochs and epochs[-1][1] == end:
         epochs.pop()  # an epoch in which nothing was written
     epochs.append((epoch, end))
@@ -448,9 +513,9 @@ def _fitting_snapshots(files: FileSystem, directory: Path, end: int) -> list[tup
     """Newest first; those that are damaged or beyond the end are removed."""
     fitting: list[tuple[int, Producers]] = []
     for name in reversed([n for n in files.list(directory) if n.endswith(".snapshot")]):
-        taken_at = int(name[:-9]) if name[:-9].isdigit() else end + 1
+        taken_at = offset_named(name, ".snapshot")
         found = Producers.from_bytes(files.read_bytes(directory / name) or b"")
-        if found is None or taken_at > end:
+        if found is None or taken_at is None or taken_at > end:
             files.remove(directory / name)
             sync_folder(files, directory)  # it must not come back once the log is longer than that
         else:
@@ -459,15 +524,24 @@ def _fitting_snapshots(files: FileSystem, directory: Path, end: int) -> list[tup
 
 
 def _replay_producers(segment: Segment, offset: int, producers: Producers) -> None:
-    _, position = segment.index.floor(offset)
-    try:
-        for at, header in segment.headers(position, segment.size, checked=False):
-            if header.base_offset < offset or header.producer_id < 0:
-                continue
-            if not header.is_control:
-                producers.update(header, header.base_offset)
-            elif header.record_count:  # else compaction has emptied it: its transaction is gone
-                marker = control.read_marker(segment.file.read(at, header.size))
-                producers.end(header, marker, header.base_offset, segment.aborted)
-    except RecordError as error:
-        logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)
+    """Goes around damage: a marker behind it ends what was begun before it."""
+    position: int | None = segment.index.floor(offset)[1]
+    while position is not None:
+        at = position
+        try:
+            for at, header in segment.headers(position, segment.size, checked=False):
+                if header.base_offset >= offset and header.producer_id >= 0:
+                    _replay_batch(segment, at, header, producers)
+            return
+        except RecordError as error:
+            logger.error("%s: producers may be forgotten: %s", segment.path(".log"), error)
+            beyond = segment.next_intact(at + 1, gaps=True)
+            position = None if beyond is None else beyond[0]
+
+
+def _replay_batch(segment: Segment, at: int, header: BatchHeader, producers: Producers) -> None:
+    if not header.is_control:
+        producers.update(header, header.base_offset)
+    elif header.record_count:  # else compaction has emptied it: its transaction is gone
+        marker = control.read_marker(segment.file.read(at, header.size))
+        producers.end(header, marker, header.base_offset, segment.aborted)

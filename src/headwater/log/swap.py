@@ -31,7 +31,7 @@ from pathlib import Path
 from headwater.log.confirmation import sync_folder
 from headwater.log.files import FileSystem
 from headwater.log.index import OffsetIndex
-from headwater.log.segment import SUFFIXES, file_name
+from headwater.log.segment import SUFFIXES, file_name, offset_named
 from headwater.record import batch as batches
 from headwater.record.errors import RecordError
 
@@ -104,7 +104,7 @@ def finish(files: FileSystem, directory: Path, ends: Mapping[int, int]) -> None:
 
 
 def _is_segment_file(name: str, *suffixes: str) -> bool:
-    return name[:20].isdigit() and name[20:] in suffixes
+    return any(offset_named(name, suffix) is not None for suffix in suffixes)
 
 
 def _is_covered(offset: int, ends: Mapping[int, int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +16,9 @@ from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.repair import repair
 from tests.broker.inspection.world import World, checked, read_folder
 from tests.broker.processes import broker_process
+from tests.broker.serving import create, serving
+from tests.compat.asking import produce
+from tests.compat.batches import batch
 
 
 def test_nothing_is_wrong_after_a_clean_stop(world: World) -> None:
@@ -52,6 +56,22 @@ def test_nothing_is_wrong_after_kill_9_under_load(tmp_path: Path, durability: st
         report = checked(data)
         assert report.wrong == [], [(each.where, each.what) for each in report.wrong]
         assert not report.is_clean
+
+
+def test_a_segment_that_was_begun_before_the_one_in_front_was_written_is_no_loss(
+    tmp_path: Path,
+) -> None:
+    """With durability=os, where nothing tells how much was acknowledged."""
+    killed = tmp_path / "killed"
+    with serving(tmp_path / "data") as broker, broker.wire() as wire:
+        create(wire, "lazy", durability="os")
+        produce(wire, "lazy", batch([(b"key", b"value")]))
+        shutil.copytree(tmp_path / "data", killed)
+    for base in (30, 60):
+        (killed / "lazy-0" / f"{base:020d}.log").touch()
+    assert checked(killed).wrong == []
+    with serving(killed) as broker:
+        assert broker.call(lambda: broker.log("lazy").next_offset) == 1
 
 
 def _write_until_killed(process: object) -> None:

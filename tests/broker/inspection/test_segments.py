@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.finding import Severity
+from headwater.broker.inspection.repair import repair
 from headwater.log import checkpoints
 from headwater.log.files import Files
 from headwater.record import batch as batches
@@ -255,3 +257,19 @@ def test_any_bit_flipped_in_a_segment_is_found(world: World, seed: int) -> None:
     flip(path, dice.randrange(path.stat().st_size), dice.randrange(8))
     assert checked(world.data).wrong, f"seed {seed}"
     mended(world.data)
+
+
+def test_a_long_torn_end_is_put_aside_in_little_memory(world: World) -> None:
+    path = world.segments("orders")[-1]
+    whole = path.stat().st_size
+    os.truncate(path, whole + 64 * 1024 * 1024)
+    tracemalloc.start()
+    try:
+        repair(world.data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * 1024 * 1024
+    assert path.stat().st_size == whole
+    (kept,) = (world.data / "set-aside").rglob(f"{path.name}.from-byte-{whole}")
+    assert kept.stat().st_size == 64 * 1024 * 1024

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from headwater.record import codecs
+from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, serving
 from tests.broker.telemetry.test_measurements import MESSAGE
 from tests.compat.asking import fetch
@@ -105,3 +106,22 @@ def test_every_mistake_of_a_client_has_its_answer(served: Serving) -> None:
         subscribe(wire, metrics="b.")
         later = wire.ask("get_telemetry_subscriptions", 0, **mine)
         assert later.subscription_id != first.subscription_id
+
+
+def test_nothing_is_taken_while_there_is_no_room_on_the_disk(tmp_path: Path) -> None:
+    disk = HandDisk()
+    settings = {"log.min.free.bytes": 100 * 1024**2}
+    with serving(tmp_path / "data", settings, files=disk) as broker, broker.wire() as wire:
+        subscribe(wire, metrics="a.", interval_ms="100000")
+        first = wire.ask("get_telemetry_subscriptions", 0, client_instance_id=None)
+        disk.free_bytes = 1024
+        until(lambda: broker.broker.disk_space.refusing, "the watch to see it")
+        answer = wire.ask(
+            "push_telemetry",
+            0,
+            client_instance_id=first.client_instance_id,
+            subscription_id=first.subscription_id,
+            metrics=MESSAGE,
+        )
+        assert answer.error_code is ErrorCode.kafka_storage_error
+        assert TOPIC not in broker.call(lambda: set(broker.broker.catalogue.topics))

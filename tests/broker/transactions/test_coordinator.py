@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from headwater.broker.transactions.transaction import EPOCH_MAX
-from headwater.log.checkpoints import DURABLE_OFFSET
+from headwater.log.checkpoints import DURABLE_OFFSET, LEADER_EPOCHS
 from headwater.log.files import Files
 from headwater.record import batch as batches
 from headwater.testing.clock import ManualClock
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, delete, serving
 from tests.compat.asking import fetch
-from tests.compat.batches import CONTROL, read_batches
+from tests.compat.batches import CONTROL, TRANSACTIONAL, batch, read_batches
 from tests.compat.transacting import Transactor
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire
@@ -190,6 +191,79 @@ def test_a_transaction_that_nobody_knows_is_aborted_at_the_next_start(
     with serving(copy, files=Files()) as broker, broker.wire() as wire:
         until(lambda: is_stable(wire), "the abort")
         assert markers(wire) == 1
+
+
+@pytest.mark.parametrize("lost", range(1, 11))
+def test_however_many_of_its_records_the_coordinator_has_lost_no_transaction_stays_open(
+    data: Path, tmp_path: Path, lost: int
+) -> None:
+    """The partitions have seen later epochs of the producer than the coordinator knows of."""
+    with serving(data, files=Files()) as broker, broker.wire() as wire:
+        broker.create("t", 2)
+        one = Transactor(wire, "one").init()
+        for number in range(3):
+            one.write("t", b"a")
+            one.write("t", b"b", partition=number % 2)
+            one.end()
+        one.write("t", b"c")
+        one.write("t", b"d", partition=1)
+        copy = tmp_path / "copy"
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns(".lock"))
+        for _ in range(lost):
+            cut_last_batch(copy / "__transaction_state-0")
+    with serving(copy, files=Files()) as broker, broker.wire() as wire:
+        one = Transactor(wire, "one").init()
+        until(lambda: is_stable(wire) and is_stable(wire, 1), "every transaction's end")
+        one.write("t", b"e")
+        one.write("t", b"f", partition=1)
+        one.end()
+        assert is_stable(wire) and is_stable(wire, 1)
+
+
+def test_a_coordinator_that_has_lost_its_leader_epochs_still_ends_transactions(
+    data: Path, tmp_path: Path
+) -> None:
+    with serving(data, files=Files()) as broker, broker.wire() as wire:
+        broker.create("t", 2)
+    for number in range(3):  # each unclean start is an epoch
+        copy = tmp_path / f"copy-{number}"
+        with serving(data, files=Files()) as broker, broker.wire() as wire:
+            one = Transactor(wire, "one").init()
+            one.write("t", b"a")
+            one.end()
+            one.write("t", b"b")
+            shutil.copytree(data, copy, ignore=shutil.ignore_patterns(".lock"))
+        data = copy
+    (data / "__transaction_state-0" / LEADER_EPOCHS).unlink()
+    with serving(data, files=Files()) as broker, broker.wire() as wire:
+        one = Transactor(wire, "one").init()
+        assert is_stable(wire)
+        one.write("t", b"c")
+        one.end()
+        assert is_stable(wire)
+
+
+def test_a_stray_that_the_disk_refused_to_abort_is_aborted_later(
+    data: Path, disk: HandDisk
+) -> None:
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}
+    with serving(data, settings, files=disk, durability="disk") as broker, broker.wire() as wire:
+        broker.create("t")
+        partition = broker.broker.topics.partitions["t", 0]
+
+        async def leave_a_stray() -> None:
+            content = batch(producer=(999, 3, 0), attributes=TRANSACTIONAL)
+            offset = partition.append(content, batches.read_header(content), 0)
+            await partition.durable(offset + 1)
+
+        broker.run(leave_a_stray())
+        tried = threading.Event()
+        disk.on("write", lambda path: tried.set(), T_LOG)
+        with disk.failing("write", code=errno.ENOSPC, name=T_LOG):
+            broker.call(broker.broker.transactions._adopt_strays)
+            assert tried.wait(60)
+            assert not is_stable(wire)
+        until(lambda: is_stable(wire), "the abort")
 
 
 # ---- ids and time --------------------------------------------------------------------------------

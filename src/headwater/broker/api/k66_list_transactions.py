@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.transactions.patterns import BadPattern, matcher
+from headwater.broker.transactions.patterns import BadPattern, matching
 from headwater.broker.transactions.transaction import STATES, State, Transaction
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ def list_transactions(broker: Broker, request: Any, context: Context) -> Respons
     unknown = [name for name in request.state_filters if name not in STATES]
     if request.state_filters and len(unknown) == len(request.state_filters):
         return {"unknown_state_filters": unknown}
+    wanted = _filter(request, broker.clock.now_ms())
+    found = [each for each in coordinator.transactions.values() if wanted(each)]
+    pattern = getattr(request, "transactional_id_pattern", None) or ""
     try:
-        wanted = _filter(request, broker.clock.now_ms())
+        named = matching(pattern, (each.id for each in found))
     except BadPattern:
         return {"error_code": ErrorCode.invalid_regular_expression}
-    found = [each for each in coordinator.transactions.values() if wanted(each)]
     return {
         "unknown_state_filters": unknown,
         "transaction_states": [
@@ -40,6 +42,7 @@ def list_transactions(broker: Broker, request: Any, context: Context) -> Respons
                 "transaction_state": each.state.label,
             }
             for each in found
+            if each.id in named
         ],
     }
 
@@ -48,16 +51,14 @@ def _filter(request: Any, now_ms: int) -> Callable[[Transaction], bool]:
     states = {STATES[name] for name in request.state_filters if name in STATES}
     producers = set(request.producer_id_filters)
     duration_ms = getattr(request, "duration_filter", -1)
-    matches = matcher(getattr(request, "transactional_id_pattern", None) or "")
 
     def wanted(known: Transaction) -> bool:
         if known.state is State.DEAD or (states and known.state not in states):
             return False
         if producers and known.producer_id not in producers:
             return False
-        if duration_ms >= 0 and (known.start_ms < 0 or now_ms - known.start_ms <= duration_ms):
-            return False
-        return matches(known.id)
+        is_short = known.start_ms < 0 or now_ms - known.start_ms <= duration_ms
+        return not (duration_ms >= 0 and is_short)
 
     return wanted
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.broker.inspection.folder import ASIDE
 from headwater.log.files import Files, FileSystem
+from headwater.record.varint import Buffer
 
 REPORT = "report.jsonl"
 
@@ -58,10 +60,15 @@ class Aside:
                 os.fsync(file.fileno())
         self._files.sync_dir(target.parent)
 
-    def save(self, path: Path, suffix: str, data: bytes) -> None:
-        """Bytes that are cut out of a file."""
+    def save(self, path: Path, suffix: str, pieces: Iterable[Buffer]) -> None:
+        """Bytes that are cut out of a file, however many: one piece at a time."""
         target = self._target(path.with_name(path.name + suffix))
-        self._files.write_atomic(target, data)
+        with target.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        self._files.sync_dir(target.parent)
 
     def _target(self, path: Path) -> Path:
         target = self.path / path.relative_to(self._root)

@@ -101,7 +101,7 @@ def _sort(folder: Folder, name: str) -> None:
         folder.strays[name] = (at, int(digits))
     elif name.endswith("-delete"):
         folder.doomed.append(name)
-    elif dash and topic and number.isdigit() and str(int(number)) == number:
+    elif dash and topic and number.isdecimal() and str(int(number)) == number:
         folder.partitions[topic, int(number)] = Place(topic, int(number), folder.root, path)
     else:
         folder.unknown.append(name)

@@ -27,7 +27,7 @@ from headwater.broker.inspection.segments import (
 from headwater.broker.inspection.snapshots import SNAPSHOT, Snapshots
 from headwater.log import checkpoints
 from headwater.log.files import Files
-from headwater.log.segment import SUFFIXES
+from headwater.log.segment import SUFFIXES, offset_named
 from headwater.log.swap import CLEANED, DELETED, SWAP
 
 _KNOWN = (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, checkpoints.DURABLE_OFFSET)
@@ -69,7 +69,7 @@ def _told_otherwise(directory: Path) -> int:
         names = [path.name for path in directory.iterdir() if path.name.endswith(SNAPSHOT)]
     except OSError:
         return 0
-    offsets = [int(name[:20]) for name in names if name[:20].isdigit()]
+    offsets = [each for name in names if (each := offset_named(name, SNAPSHOT)) is not None]
     return max(known[-1][1] if known else 0, *offsets, 0)
 
 
@@ -120,7 +120,7 @@ class PartitionCheck:
         for name in names:
             path = directory / name
             digits, suffix = name[:20], name[20:]
-            if digits.isdigit() and suffix in (*SUFFIXES, SNAPSHOT):
+            if suffix in (*SUFFIXES, SNAPSHOT) and offset_named(name, suffix) is not None:
                 if not os.access(path, os.R_OK):
                     yield unreadable(self._facts, path, PermissionError(13, "Permission denied"))
                 elif suffix in SUFFIXES[1:] and not self._has_segment(names, digits):

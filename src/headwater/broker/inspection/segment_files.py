@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headwater.broker.inspection.reader import Reader
 from headwater.broker.inspection.scan import Whole, scan
-from headwater.log.segment import file_name
+from headwater.log.segment import file_name, offset_named
 from headwater.log.swap import SWAP
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES
@@ -35,7 +35,7 @@ class SegmentFile:
 
 
 def _named(names: list[str], suffix: str) -> set[int]:
-    return {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] == suffix}
+    return {base for name in names if (base := offset_named(name, suffix)) is not None}
 
 
 def swapped(names: list[str]) -> list[int]:

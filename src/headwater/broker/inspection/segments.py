@@ -73,11 +73,20 @@ class Segments:
                 yield unreadable(facts, file.path, error)
                 continue
             if limit is not None and facts.end_offset < limit and not self._torn:
-                if facts.promise.is_known and facts.end_offset >= facts.promise.offset:
+                if self._is_unwritten(files[number + 1 :]):
                     self._torn = True  # a start drops what follows: it was never acknowledged
                 else:
                     yield damage.gap(facts.end_offset, limit, self._epoch)
                     facts.end_offset = limit
+
+    def _is_unwritten(self, following: list[SegmentFile]) -> bool:
+        """Whether the log may end here, though there are segments behind. Where nothing says how much
+        was acknowledged (durability=os), it may if they are empty: a segment's file is made when its
+        first batch gets an offset, and that is before the ones in front of it are written."""
+        promise = self.facts.promise
+        if self.facts.end_offset < promise.offset:
+            return False
+        return promise.is_known or not any(file.path.stat().st_size for file in following)
 
     def _segment(
         self, reader: Reader, file: SegmentFile, limit: int | None, damage: Damage

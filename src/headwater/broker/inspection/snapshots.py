@@ -13,7 +13,7 @@ from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.remedy import MoveAside
 from headwater.broker.inspection.segments import unreadable
 from headwater.log.producers import Producers
-from headwater.log.segment import file_name
+from headwater.log.segment import file_name, offset_named
 
 SNAPSHOT = ".snapshot"
 
@@ -36,7 +36,8 @@ class Snapshots:
             except OSError as error:
                 yield unreadable(self.facts, path, error)
                 continue
-            if found is None or not name[:20].isdigit():
+            offset = offset_named(name, SNAPSHOT)
+            if found is None or offset is None:
                 yield self._finding(
                     name,
                     "snapshot-damaged",
@@ -45,7 +46,7 @@ class Snapshots:
                 )
                 continue
             self.facts.producer_id_max = max(self.facts.producer_id_max, *found.by_id, -1)
-            self.offsets.append(int(name[:20]))
+            self.offsets.append(offset)
 
     def believed(self, is_clean: bool) -> int:
         """Where the one is that a start takes: aborts below it are not looked for again."""

@@ -8,7 +8,7 @@ and synced, what is old gets a second name in `aside`, and only then one rename 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
 from headwater.log.store import CLEAN
+from headwater.record.varint import Buffer
 
 _OFFSETS_MAX = 2**31 - 1
 
@@ -159,8 +160,7 @@ class Surgeon:
         self._files.rename(fresh, path)
         self._files.sync_dir(directory)
         self._rebuild_indexes(directory, base)
-        if any(edit.header is None for edit in edits):
-            self._let_gaps_be(directory)
+        self._let_gaps_be(directory, base)
 
     def _cut(self, remedy: CutTail) -> None:
         self._tidied(remedy.directory)
@@ -168,8 +168,8 @@ class Surgeon:
         with Reader(path) as reader:
             if reader.size <= remedy.file_position:
                 return
-            tail = bytes(reader.get(remedy.file_position, reader.size - remedy.file_position))
-        self._aside.save(path, f".from-byte-{remedy.file_position}", tail)
+            tail = _pieces(reader, remedy.file_position, reader.size)
+            self._aside.save(path, f".from-byte-{remedy.file_position}", tail)
         self._move_indexes(remedy.directory, remedy.base_offset)
         file = self._files.open(path)
         try:
@@ -191,7 +191,7 @@ class Surgeon:
             self._files.write_atomic(path, empty_batch(first, end, remedy.leader_epoch))
             self._rebuild_indexes(remedy.directory, first)
             first = end
-        self._let_gaps_be(remedy.directory)
+        self._let_gaps_be(remedy.directory, remedy.first_offset)
 
     def _move_indexes(self, directory: Path, base_offset: int) -> None:
         """A segment without indexes is right: they are made from it. One with others' is not."""
@@ -209,13 +209,18 @@ class Surgeon:
             segment.close()
         self._files.sync_dir(directory)
 
-    def _let_gaps_be(self, directory: Path) -> None:
+    def _let_gaps_be(self, directory: Path, base_offset: int) -> None:
         """Clients want at least one record in an answer: where a partition has gone through the cleaner,
-        the broker sees to that, and reads on behind empty batches."""
-        path = self._root / checkpoints.CLEANED_OFFSETS
-        key = _key(directory)
-        if not checkpoints.read_offsets(self._files, path).get(key):
-            self._set(path, key, 1)
+        the broker sees to that, and reads on behind empty batches.
+
+        From the mended segment on the log is dirty: compaction went around the damage, so a key may be
+        in there that is elsewhere, too, and a tombstone must not go before the value it deletes.
+        """
+        path, key = self._root / checkpoints.CLEANED_OFFSETS, _key(directory)
+        known = checkpoints.read_offsets(self._files, path).get(key, 0)
+        wanted = max(min(known, base_offset), 1)
+        if known != wanted:
+            self._set(path, key, wanted)
 
     # ---- what speaks for all partitions --------------------------------------------------------
 
@@ -261,11 +266,16 @@ def _key(directory: Path) -> TopicPartition:
     return topic, int(number)
 
 
-def _copy(reader: Reader, out: BinaryIO, position: int, end: int) -> None:
+def _pieces(reader: Reader, position: int, end: int) -> Iterator[Buffer]:
     while position < end:
         data = reader.get(position, min(PIECE_BYTES, end - position))
-        out.write(data)
+        yield data
         position += len(data)
+
+
+def _copy(reader: Reader, out: BinaryIO, position: int, end: int) -> None:
+    for data in _pieces(reader, position, end):
+        out.write(data)
 
 
 def _apply(reader: Reader, out: BinaryIO, edit: Edit) -> None:

@@ -101,6 +101,8 @@ class Telemetry:
             return ErrorCode.unsupported_compression_type
         if len(request.metrics) > self._broker.settings.get("telemetry.max.bytes"):
             return ErrorCode.telemetry_too_large
+        if self._broker.disk_space.refusing:
+            return ErrorCode.kafka_storage_error
         self._keep(instance, _Client(known.asked, now, wanted.number, request.terminating))
         return await self._store(request, context)
 

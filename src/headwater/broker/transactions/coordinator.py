@@ -115,11 +115,31 @@ class TransactionCoordinator:
         The producer still is in that epoch: the batch was added to its transaction, and only the
         record of that was lost. Otherwise nobody will ever end it, so it is aborted.
         """
+        self._catch_up()
         owners = {known.producer_id: known for known in self.transactions.values()}
         for partition in self._partitions():
             for producer_id in list(partition.log.producers.open_transactions):
                 name = owners[producer_id].id if producer_id in owners else ""
                 self._adopt(partition, producer_id, self.transactions.get(name))
+
+    def _catch_up(self) -> None:
+        """A value must never be behind the partitions: its markers and its producer would be fenced."""
+        owners = {known.producer_id: known for known in self.transactions.values()}
+        newest: dict[str, int] = {}
+        open_in: dict[str, set[TopicPartition]] = {}
+        for partition in self._partitions():
+            for producer_id, found in partition.log.producers.by_id.items():
+                known = owners.get(producer_id)
+                if known is not None and found.epoch > known.epoch:
+                    newest[known.id] = max(found.epoch, newest.get(known.id, NO_EPOCH))
+                    if found.transaction_start >= 0:
+                        open_in.setdefault(known.id, set()).add((partition.topic, partition.number))
+        for name, epoch in newest.items():
+            logger.warning("transaction %s: values were lost, up to epoch %d", name, epoch)
+            known = self.transactions[name]
+            where = frozenset(open_in.get(name, ()))
+            caught_up = moves.catch_up(known, epoch, where, self._clock.now_ms())
+            self._state.change(name, known, caught_up)
 
     def _adopt(self, partition: Partition, producer_id: int, known: Transaction | None) -> None:
         where = (partition.topic, partition.number)
@@ -131,10 +151,15 @@ class TransactionCoordinator:
         if move.value is not None:
             logger.warning("%s-%d: a batch joins transaction %s again", *where, move.value.id)
             self._state.change(move.value.id, known, move.value)
-        elif move.error is not ErrorCode.concurrent_transactions:
+        else:
             logger.warning("%s-%d: a transaction that nobody knows is aborted", *where)
             marker = Marker(*producer, False, max(0, found.coordinator_epoch))
-            self._spawn(self.markers.write(marker, [where]))
+            self._spawn(self._abort_stray(marker, where))
+
+    async def _abort_stray(self, marker: Marker, where: TopicPartition) -> None:
+        errors = await self.markers.write(marker, [where])
+        if ErrorCode.kafka_storage_error in errors.values():
+            self._has_strays = True
 
     # ---- writing -------------------------------------------------------------------------------
 
@@ -278,7 +303,9 @@ class TransactionCoordinator:
         if await self._state.durable(known.id) is not ErrorCode.none:
             return False
         try:
-            epoch = self._store.partition_of(known.id).log.epoch
+            # Should its log have lost its epochs, the partitions still know them.
+            seen = self.markers.coordinator_epoch(known.producer_id, known.partitions)
+            epoch = max(seen, self._store.partition_of(known.id).log.epoch)
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
             errors = await self.markers.write(marker, sorted(known.partitions))
             if ErrorCode.kafka_storage_error in errors.values():

@@ -62,6 +62,12 @@ class Markers:
         errors = await asyncio.gather(*map(self._finish, staged))
         return dict(zip(wanted, errors, strict=True))
 
+    def coordinator_epoch(self, producer_id: int, partitions: Iterable[TopicPartition]) -> int:
+        """The highest that any of these partitions has seen in a marker for this producer."""
+        found = (self._partition(*each) for each in partitions)
+        seen = (each.log.producers.by_id.get(producer_id) for each in found if each is not None)
+        return max((each.coordinator_epoch for each in seen if each is not None), default=-1)
+
     def _stage(
         self, marker: Marker, topic: str, number: int, strict: bool
     ) -> asyncio.Future[None] | ErrorCode:

@@ -276,6 +276,20 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
     )
 
 
+def catch_up(
+    known: Transaction, epoch: int, open_in: frozenset[TopicPartition], now_ms: int
+) -> Transaction:
+    """Partitions have seen this producer in a later epoch: the values in between were lost. Whatever is
+    open is aborted, since how it was to end nobody knows; nothing of the earlier epoch can be open."""
+    raised = replace(known, epoch=epoch, last_epoch=NO_EPOCH, updated_ms=now_ms)
+    if not open_in and known.state in (State.EMPTY, *COMPLETED):
+        return raised
+    ongoing = replace(
+        raised, state=State.ONGOING, partitions=known.partitions | open_in, start_ms=now_ms
+    )
+    return fence(ongoing, now_ms)
+
+
 def complete(known: Transaction, now_ms: int) -> Transaction:
     """All markers are durable."""
     assert known.is_prepared

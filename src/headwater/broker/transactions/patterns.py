@@ -6,7 +6,7 @@ names. So an id with other letters is looked at twice: as it is, and with `_` in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from headwater.broker.groups.consumer.regex import BadRegex, compiled
 from headwater.broker.groups.consumer.regex_syntax import ALL
@@ -16,17 +16,16 @@ class BadPattern(Exception):
     """Not a regular expression that RE2 would take."""
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole id matches; an empty pattern takes all. Raises BadPattern."""
+def matching(pattern: str, names: Iterable[str]) -> set[str]:
+    """Those ids that match as a whole; an empty pattern takes all. Raises BadPattern."""
     if not pattern:
-        return lambda name: True
+        return set(names)
+    spelt: dict[str, list[str]] = {}
+    for name in names:
+        plain = "".join(letter if letter in ALL else "_" for letter in name)
+        for each in {name, plain}:
+            spelt.setdefault(each, []).append(name)
     try:
-        machine = compiled(pattern)
+        return {name for found in compiled(pattern).matching(spelt) for name in spelt[found]}
     except BadRegex as error:
         raise BadPattern(str(error)) from error
-
-    def matches(name: str) -> bool:
-        plain = "".join(letter if letter in ALL else "_" for letter in name)
-        return bool(machine.matching([name]) or (plain != name and machine.matching([plain])))
-
-    return matches

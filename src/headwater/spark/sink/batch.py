@@ -67,7 +67,7 @@ class BatchWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         assert context is not None, "Spark calls write inside a task"
         slot = context.partitionId()
-        name = f"{self._group}-{slot}-{context.taskAttemptId()}"
+        name = f"{self._group}#{slot}-{context.taskAttemptId()}"
         cluster = connect.cluster(self._settings.client)
         return Written(
             part.write(

@@ -33,6 +33,7 @@ from headwater.broker.groups.consumer.steps import (
     step,
     unknown_member,
 )
+from headwater.broker.groups.image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Beaten:
 
 def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setting) -> Beaten:
     """Raises `Refused`."""
-    _check_regex(beat.topic_regex)
+    _check_regex(group, beat.topic_regex, setting.image)
     check_room(group, beat.member_id, beat.instance_id, setting.limits)
     member = _member(group, changes, beat)
     before = partitions_of(member.assigned)
@@ -91,10 +92,10 @@ def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setti
     )
 
 
-def _check_regex(expression: str | None) -> None:
-    if expression:
+def _check_regex(group: ConsumerGroup, expression: str | None, image: Image) -> None:
+    if expression and expression not in group.regexes:
         try:
-            regex.compiled(expression)
+            regex.compiled(expression).matching(image.topics)
         except regex.BadRegex as bad:
             raise Refused(
                 ErrorCode.invalid_regular_expression,

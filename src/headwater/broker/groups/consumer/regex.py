@@ -19,8 +19,10 @@ from headwater.broker.groups.consumer.regex_syntax import BadRegex, Letters, Nod
 __all__ = ["BadRegex", "Regex", "compiled"]
 
 STATES_MAX = 2_000
-WORK_MAX = 2_000_000
-"""Machine states looked at for one expression, over all topic names."""
+WORK_MAX = 400_000
+"""Machine states looked at for one expression, over all topic names: some 100 ms of the event loop."""
+_LETTERS_PER_STATE = 4
+"""So many letters for which the step is known are as much work as to look at one state."""
 _MATCH = -1
 
 
@@ -34,13 +36,16 @@ class Regex:
         self._work = WORK_MAX
         self._start = self._closure((start,), "start")
         self._seen: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._ends: dict[frozenset[int], bool] = {}
 
     def matching(self, names: Iterable[str]) -> list[str]:
+        """Those that match. Raises BadRegex if that is too much work."""
         self._work = WORK_MAX
         return [name for name in names if self.matches(name)]
 
     def matches(self, name: str) -> bool:
         states = self._start
+        self._spend(len(name) // _LETTERS_PER_STATE)
         for letter in name:
             if not states:
                 return False
@@ -48,8 +53,12 @@ class Regex:
             if reached is None:
                 reached = self._step(states, letter)
             states = reached
-        here = ("end",) if name else ("start", "end")  # the empty name begins where it ends
-        return _MATCH in states or _MATCH in self._closure(states, *here)
+        if not name:  # it begins where it ends
+            return _MATCH in self._closure(states, "start", "end")
+        ends = self._ends.get(states)
+        if ends is None:
+            ends = self._ends[states] = _MATCH in self._closure(states, "end")
+        return ends
 
     def _step(self, states: frozenset[int], letter: str) -> frozenset[int]:
         reached = []
@@ -60,6 +69,7 @@ class Regex:
         self._spend(len(states))
         if len(self._seen) > STATES_MAX:
             self._seen.clear()
+            self._ends.clear()
         found = self._seen[states, letter] = self._closure(reached)
         return found
 

@@ -8,13 +8,16 @@ epoch, and the hash that is stored with it tells after a restart that nothing ha
 from __future__ import annotations
 
 import hashlib
+import logging
 from uuid import UUID
 
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember
 from headwater.broker.groups.consumer.records import RegexValue
-from headwater.broker.groups.consumer.regex import compiled
+from headwater.broker.groups.consumer.regex import BadRegex, compiled
 from headwater.broker.groups.image import Image
+
+logger = logging.getLogger("headwater.broker.groups")
 
 
 def resolve(group: ConsumerGroup, image: Image, now_ms: int, force: bool = False) -> list[str]:
@@ -29,11 +32,20 @@ def resolve(group: ConsumerGroup, image: Image, now_ms: int, force: bool = False
     for expression in used:
         known = group.regexes.get(expression)
         if known is None or force:
-            topics = frozenset(compiled(expression).matching(image.topics))
+            topics = _matching(expression, image, known)
             if known is None or known.topics != topics:
                 group.regexes[expression] = RegexValue(topics, image.version, now_ms)
                 changed.append(expression)
     return changed
+
+
+def _matching(expression: str, image: Image, known: RegexValue | None) -> frozenset[str]:
+    """Where there are so many topics by now that it would take too long: those that matched before."""
+    try:
+        return frozenset(compiled(expression).matching(image.topics))
+    except BadRegex as error:
+        logger.warning("topics that match %r stay as they are: %s", expression, error)
+        return frozenset() if known is None else known.topics
 
 
 def refresh(group: ConsumerGroup, image: Image) -> bool:
