@@ -48,16 +48,20 @@ def left_behind(
 
 
 def _users(admin: AdminClient) -> list[str]:
-    return list(admin.describe_user_scram_credentials(request_timeout=TIMEOUT_S).result())
+    asked: Any = admin.describe_user_scram_credentials(
+        request_timeout=TIMEOUT_S
+    )  # of all: one future
+    return list(asked.result())
 
 
 def _acls(admin: AdminClient) -> list[str]:
+    any_name: Any = None
     everything = AclBindingFilter(
         ResourceType.ANY,
-        None,
+        any_name,
         ResourcePatternType.ANY,
-        None,
-        None,
+        any_name,
+        any_name,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
