@@ -5,8 +5,7 @@ adds schemas) and plain rows, where a record without a value deletes the key. A 
 envelope if it has `op` and one of `before` and `after`.
 
 A value that is not JSON of the given schema stops a query of changes with its reason: a null row would
-look like a delete, or like nothing. In a view over tables it is a dead letter (`headwater.views.tables`); who
-computes such a view from the log as a whole leaves it out (`without_bad`).
+look like a delete, or like nothing. In a view over tables it is a dead letter (`headwater.views.tables`).
 """
 
 from __future__ import annotations
@@ -75,9 +74,7 @@ def plainly(give: Plain) -> Iterator[None]:
         _PLAIN.reset(token)
 
 
-def decoded(
-    records: DataFrame, row: StructType, key: tuple[str, ...], *, without_bad: bool = False
-) -> DataFrame:
+def decoded(records: DataFrame, row: StructType, key: tuple[str, ...]) -> DataFrame:
     """Records with Kafka's columns as changes of rows of type `row`."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -101,8 +98,6 @@ def decoded(
         F.col("_value")
     )
     before = F.when(F.col("_envelope"), F.get_json_object("_value", "$.before"))
-    if without_bad:
-        read = read.where(~(_is_bad(after, row) | _is_bad(before, _of_key(row, key))))
     typed = read.select(
         "*",
         op.alias("_op"),
@@ -111,22 +106,6 @@ def decoded(
         _key_row(row, key).alias("_key_row"),
     ).withColumn(DELETED, F.col("_op") == F.lit("d"))
     return typed.select(*(_field(name, key) for name in row.names), *MARKS)
-
-
-def _is_bad(text: Column, row: StructType) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    broken = "_headwater_broken"
-    schema = StructType([*row.fields, StructField(broken, StringType())])
-    read = F.from_json(text, schema, {"columnNameOfCorruptRecord": broken})
-    return text.isNotNull() & (read.isNull() | read[broken].isNotNull())
-
-
-def _of_key(row: StructType, key: tuple[str, ...]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType([row[name] for name in key])
 
 
 def _typed(text: Column, row: StructType) -> Column:
