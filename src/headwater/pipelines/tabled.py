@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines import bad_changes, pinned, stores
+from headwater.pipelines import bad_changes, stores
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declared import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
-from headwater.pipelines.tables import MARKS, Mention, decoded, left_out, plainly
+from headwater.pipelines.tables import MARKS, Mention, plainly
 from headwater.spark.options import Options
 from headwater.views.batch_name import is_connect
 
@@ -116,6 +116,8 @@ def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:
 
 def result_of(view: View, context: Context) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
+    from headwater.views.tables import replaying
+    from headwater.views.tables.decoding import Table
 
     def table(mention: Mention) -> DataFrame:
         records = events(
@@ -125,9 +127,7 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        found = decoded(records, mention.row, mention.key, left_out, only_keys_before=True)
-        changes = pinned.latest(found, mention.key)
-        return changes.select(*(f"`{name}`" for name in mention.row.names))
+        return replaying.rows(records, Table(mention.topic, mention.row, mention.key))
 
     assert context.pinned is not None
     with within(context), ExitStack() as how:
@@ -178,7 +178,8 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
     named = f"the view {view.name!r} ({view.place})"
     whole = view.every is not None
     try:
-        return plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+        found = plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+        return _all_looked_at(found, whole)
     except NotByRow as error:
         raise PipelineError(
             f"{named} cannot be kept current row by row: {error.args[0]}",
@@ -188,6 +189,27 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
         ) from error
     except HeadwaterError as error:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
+
+
+def _all_looked_at(plan: Plan, whole: bool) -> Plan:
+    """A table that the function asks for and that its result does not show was read while the function ran
+    (collect, checkpoint): its rows of that moment would be taken for ones that never change."""
+    from headwater.views.tables.errors import NotByRow
+
+    program = plan.program
+    unseen = (
+        []
+        if program is None
+        else [table.topic for n, table in enumerate(plan.tables) if not program.looks_at(n)]
+    )
+    if not unseen:
+        return plan
+    if whole:
+        return replace(plan, program=None)
+    raise NotByRow(
+        f"its result does not come from the table {unseen[0]}, which it asks for",
+        hint="leave out collect, toPandas and checkpoints: they take the rows of a moment",
+    )
 
 
 def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, int]]:

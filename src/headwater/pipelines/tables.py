@@ -95,13 +95,10 @@ def decoded(
     row: StructType,
     key: tuple[str, ...],
     take_out: TakeOut | None = None,
-    *,
-    only_keys_before: bool = False,
 ) -> DataFrame:
     """Records with Kafka's columns as changes of rows of type `row`.
 
-    Where nobody takes out bad values, the first one is an error. `only_keys_before`: of the row before a
-    change, nothing but its key is looked at.
+    Where nobody takes out bad values, the first one is an error.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -127,8 +124,7 @@ def decoded(
     before = F.when(F.col("_envelope"), F.get_json_object("_value", "$.before"))
     mode = "FAILFAST"
     if take_out is not None:
-        looked_at = _of_key(row, key) if only_keys_before else row
-        bad = F.coalesce(_is_bad(after, row) | _is_bad(before, looked_at), F.lit(False))
+        bad = F.coalesce(_is_bad(after, row) | _is_bad(before, row), F.lit(False))
         read, mode = take_out(read, bad), "PERMISSIVE"
     typed = read.select(
         "*",
@@ -148,12 +144,6 @@ def _is_bad(text: Column, row: StructType) -> Column:
     schema = StructType([*row.fields, StructField(broken, StringType())])
     read = F.from_json(text, schema, {"columnNameOfCorruptRecord": broken})
     return text.isNotNull() & (read.isNull() | read[broken].isNotNull())
-
-
-def _of_key(row: StructType, key: tuple[str, ...]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType([row[name] for name in key])
 
 
 def _typed(text: Column, row: StructType, mode: str) -> Column:

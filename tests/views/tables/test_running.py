@@ -210,6 +210,11 @@ def latest(desk: Desk, topic: str) -> dict[str, tuple[float, int] | None]:
         ),
         (lambda o, c: o.join(c.select("name")), {"key": "id"}, "joined without comparing"),
         (lambda o, c: o.limit(3), {"key": "id"}, "it is cut off (limit)"),
+        (
+            lambda o, c: o.join(c.localCheckpoint(), "customer", "left"),
+            {"key": "id"},
+            "does not come from the table customers, which it asks for",
+        ),
         (lambda o, c: o.withColumn("r", sf.rand()), {"key": "id"}, "rand gives another value"),
         (
             lambda o, c: o.join(c, "customer", "left"),
