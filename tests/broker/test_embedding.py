@@ -231,6 +231,17 @@ def test_the_ready_line_is_true_when_it_is_printed(data: Path) -> None:
         assert process.said == "", "a quiet life leaves nothing on stderr"
 
 
+def test_a_stop_that_could_not_write_everything_does_not_say_that_it_has(data: Path) -> None:
+    with broker_process(data) as process:
+        (data / ".kafka_cleanshutdown" / "in the way").mkdir(parents=True)
+        assert process.stop() == 0
+        assert process.process.stdout is not None
+        said = process.process.stdout.read()
+        assert said.startswith("headwater: stopped, but not everything could be written")
+        assert "everything is on disk" not in said
+        assert "not closed cleanly" in process.said
+
+
 def test_an_ordinary_life_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), headwater.testing.broker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})

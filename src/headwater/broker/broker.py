@@ -92,6 +92,8 @@ class Broker:
         self.connections: set[Connection] = set()
         self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
         self.stopping = False
+        self.stopped_cleanly = False
+        """After a stop: everything is on disk, and the next start need not look."""
         self._per_host: Counter[str] = Counter()
         self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
@@ -265,7 +267,7 @@ class Broker:
         for partition in self.all_partitions():
             await partition.close()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self.executor, self.store.close)
+        self.stopped_cleanly = await loop.run_in_executor(self.executor, self.store.close)
         self.executor.shutdown()
         self.validation.close()
         self.credentials.close()

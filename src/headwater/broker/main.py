@@ -80,4 +80,13 @@ async def _serve(broker: Broker) -> None:
             await stopped.wait()
     except OSError as error:
         raise _unusable(broker.data, error) from error
-    print("headwater: stopped, everything is on disk", flush=True)
+    print(f"headwater: stopped, {_state_on_disk(broker)}", flush=True)
+
+
+def _state_on_disk(broker: Broker) -> str:
+    if broker.stopped_cleanly:
+        return "everything is on disk"
+    return (
+        "but not everything could be written (the log says what and why); the next start reads the "
+        "ends of the partitions again"
+    )

@@ -93,6 +93,8 @@ def _sentences(report: Report, kafka: str, *, dry_run: bool) -> list[str]:
         said.append(
             f"Share groups are not moved: {', '.join(report.share_groups)} begin where Kafka lets them."
         )
+    for kind, names in report.left_behind.items():
+        said.append(f"Not moved, make them in Kafka: {kind}: {', '.join(names)}.")
     if report.backup is not None:
         said.append(
             f"headwater.toml has the new addresses; the old file is {report.backup.name}. "

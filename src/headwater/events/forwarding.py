@@ -27,13 +27,16 @@ from headwater.events.errors import (
     Fenced,
     OutcomeUnknown,
     Stopped,
+    UnknownEvent,
 )
 from headwater.events.ledger import Decision
 
 logger = logging.getLogger("headwater.events")
 TIMEOUT_S = 30.0
 _AGAIN_S = 1.0
-_FAILURES: dict[Any, type[EventsError]] = {each.__name__: each for each in (Busy, Fenced, Stopped)}
+_FAILURES: dict[Any, type[EventsError]] = {
+    each.__name__: each for each in (Busy, Fenced, Stopped, UnknownEvent)
+}
 
 
 class Forwarding:

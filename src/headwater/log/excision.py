@@ -4,9 +4,9 @@ The broker (`excisions`) runs `main` in a process of its own, as with compaction
 in place in the same way (`compaction.begin`, `swap`). Every batch keeps its place, its offsets and its
 producer's numbers, even if no record is left in it; so all other records keep their offsets and
 nothing looks like a gap. A batch whose records cannot be read, which earlier versions stored, is left as
-it is and named in the result: it can be taken out by its offsets. What is taken out is named by offsets,
-or by the salted SHA-256 of a key: the key itself is personal data as often as not, and must not be
-written down once more.
+it is and named in the result: it can be taken out by its offsets. So is a damaged segment. What is taken
+out is named by offsets, or by the salted SHA-256 of a key: the key itself is personal data as often as
+not, and must not be written down once more.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from headwater.log.cleaning import UNREADABLE_MAX
 from headwater.log.compaction_plan import Made, Result, Source
 from headwater.log.files import Files, FileSystem
 from headwater.log.latest import offsets_of, payload_of, read_keys
+from headwater.log.segment import CorruptSegment
 from headwater.log.sources import batches_of, damage
 from headwater.log.survivors import emptied, with_records
 from headwater.record import batch as batches
@@ -93,7 +94,7 @@ def excise(
     """Write `.cleaned` segments without the records; a dry run only counts. `check` is called before
     each batch, and may end it by raising.
 
-    Raises CorruptSegment, CannotCompact, OSError; the log's own files are not touched.
+    Raises CannotCompact, OSError; the log's own files are not touched.
     """
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier change was interrupted; open the log again first")
@@ -117,9 +118,11 @@ class _Excision:
         self._matches = work.target.matcher()
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
         self._unreadable: list[str] = []
+        self._damaged: list[str] = []
 
     def run(self) -> Result:
-        made = [new for source in self._work.sources if (new := self._rewrite(source))]
+        wanted = filter(self._may_have, self._work.sources)
+        made = [new for source in wanted if (new := self._try(source))]
         if made:
             self._files.sync_dir(self._directory)
         return Result(
@@ -130,8 +133,26 @@ class _Excision:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
+            tuple(self._damaged[:UNREADABLE_MAX]),
             unreadable=tuple(self._unreadable[:UNREADABLE_MAX]),
         )
+
+    def _may_have(self, source: Source) -> bool:
+        """Whether what is to go may lie in this segment."""
+        target = self._work.target
+        return bool(target.digest) or (
+            source.base_offset <= target.last_offset and target.first_offset < source.next_offset
+        )
+
+    def _try(self, source: Source) -> Made | None:
+        """A damaged segment is left as it is, and named: the others must not wait for its repair."""
+        counts = self._records_read, self._records_kept, self._bytes_read, self._bytes_kept
+        try:
+            return self._rewrite(source)
+        except CorruptSegment as error:
+            self._damaged.append(str(error))
+            self._records_read, self._records_kept, self._bytes_read, self._bytes_kept = counts
+            return None
 
     def _rewrite(self, source: Source) -> Made | None:
         """The segment without the records; None if it has none of them."""
@@ -140,6 +161,7 @@ class _Excision:
             self._files, self._directory, [source], work.index_interval_bytes, work.aborted
         )
         changed = False
+        unreadable: list[str] = []
         try:
             for position, header, batch in batches_of(
                 self._files, self._directory, source, lambda _: None
@@ -150,7 +172,7 @@ class _Excision:
                     kept = self._without(header, batch)
                 except RecordError as error:
                     error = damage(self._directory, source, position, header, error)
-                    self._unreadable.append(str(error))
+                    unreadable.append(str(error))
                 changed |= kept is not batch
                 left = batches.read_header(kept)
                 self._records_read += header.record_count
@@ -159,12 +181,16 @@ class _Excision:
                 self._bytes_kept += left.size
                 if not self._work.dry_run:
                     output.add(left, kept)
+            self._unreadable += unreadable
             if changed and not self._work.dry_run:
                 return output.finish()
+            output.discard()
+            return None
+        except CorruptSegment:
+            output.discard()
+            raise
         finally:
             output.close()
-        output.discard()
-        return None
 
     def _without(self, header: BatchHeader, batch: Buffer) -> Buffer:
         if header.is_control or not header.record_count:

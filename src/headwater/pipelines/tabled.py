@@ -9,28 +9,27 @@ that asks for marks of a change (`_op`, `_deleted`, …) wants the changes one b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines import pinned, stores
+from headwater.pipelines import bad_changes, pinned, stores
 from headwater.pipelines.context import Context, within
-from headwater.pipelines.declared import FAIL, REAL_TIME, View
+from headwater.pipelines.declared import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
-from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+from headwater.pipelines.tables import MARKS, Mention, decoded, left_out, plainly
 from headwater.spark.options import Options
 from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headwater.views.tables.bad_values import Refuse
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.following import Sink
     from headwater.views.tables.upkeep import Plan
@@ -126,7 +125,7 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        found = decoded(records, mention.row, mention.key, without_bad=True)
+        found = decoded(records, mention.row, mention.key, left_out, only_keys_before=True)
         changes = pinned.latest(found, mention.key)
         return changes.select(*(f"`{name}`" for name in mention.row.names))
 
@@ -160,13 +159,15 @@ def writer_of(
         return found
 
     following: Callable[[DataFrame, int], None] = Following(
-        plan, checkpoint, function, sink, _refusal(view, context)
+        plan, checkpoint, function, sink, bad_changes.refusal(context)
     )
     if (marks := view.options.get(TRANSACTIONS)) is not None:
         from headwater.views.transactions import WholeTransactions
 
         topics = [each.topic for each in tables.mentions]
-        following = WholeTransactions(following, checkpoint, marks, topics)
+        following = WholeTransactions(
+            following, checkpoint, marks, topics, lambda: _log_ends(context, topics)
+        )
     return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
 
 
@@ -189,14 +190,19 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
 
 
-def _refusal(view: View, context: Context) -> Refuse:
-    """What becomes of a value that cannot be read."""
-    from headwater.views.tables.bad_values import DeadLetterBox, stop
+def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+    """Where topics end now, uncommitted records included."""
+    from headwater.spark import connect
 
-    if view.on_refused == FAIL:
-        return stop
-    context.dead_letters = True  # so that they are counted
-    return DeadLetterBox(view.dead_letters, Options(context.kafka_options()).client_settings())
+    cluster = connect.cluster(Options(context.kafka_options()).client_settings())
+    known = cluster.metadata(list(topics)).topics
+    places = [(name, partition) for name in known for partition in known[name].leaders]
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), end in cluster.list_offsets(
+        dict.fromkeys(places, connect.LATEST)
+    ).items():
+        found.setdefault(topic, {})[partition] = end
+    return found
 
 
 def _folder(view: View, context: Context) -> Path:
