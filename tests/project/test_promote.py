@@ -244,7 +244,7 @@ def test_topics_of_somebody_else_are_left_alone(tmp_path: Path, kafka: str):
 
 
 def test_offsets_without_records_are_kept_also_without_the_right_to_write_markers(kafka: str):
-    moving.create(kafka, "unprivileged")
+    moving.create(kafka, "unprivileged", retention_ms="-1")  # its times are of 1970
     place = ("unprivileged", 0)
     cluster = Cluster({"bootstrap.servers": kafka})
     try:
