@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     ),
     "collated join": (
         "id",
-        lambda a, b: a.join(b.select(F.col("s").cast("string collate UTF8_LCASE")), F.col("t") == F.col("s")),
+        lambda a, b: a.join(b.select("s"), F.collate("t", "UTF8_LCASE") == F.collate("s", "UTF8_LCASE")),
     ),
     "static by chance": ("id", lambda a, b: a.crossJoin(static(a).select(F.rand().alias("r")))),
     **{

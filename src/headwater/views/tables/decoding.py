@@ -64,7 +64,12 @@ class Decoder:
 
         topics = {table.topic for table in self._tables}
         if self._prepared is None:
-            self._prepared = self._parsing(), self._reading(), self._changing()
+            self._prepared = (
+                self._parsing(),
+                self._reading(),
+                self._changing(),
+                self._marking(),
+            )
         changes = records.where(F.col("topic").isin(*topics))
         for columns in self._prepared:
             changes = changes.select(*columns, *more)
@@ -133,13 +138,21 @@ class Decoder:
     def _changing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
 
-        own, keyless = [], F.lit(False)
+        own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
+        return [*(F.col(name) for name in ("topic", "p", "o", "value", "bad")), *own]
+
+    def _marking(self) -> list[Column]:
+        """A step of its own: Spark computes a change once where it is only looked at."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        keyless = F.lit(False)
         for n, table in enumerate(self._tables):
-            change = _change(table, n)
-            own.append(change.alias(f"t{n}"))
-            keyless = keyless | ((F.col("topic") == table.topic) & _is_keyless(table, change))
+            keyless = keyless | (
+                (F.col("topic") == table.topic) & _is_keyless(table, F.col(f"t{n}"))
+            )
         keyless = keyless & F.col("bad").isNull()
         bad = F.when(keyless, F.coalesce("value", F.lit(""))).otherwise(F.col("bad"))
+        own = [F.col(f"t{n}") for n in range(len(self._tables))]
         marks = [bad.alias("bad"), keyless.alias("keyless")]
         return [F.col("topic"), F.col("p"), F.col("o"), *marks, *own]
 

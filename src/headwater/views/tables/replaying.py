@@ -22,7 +22,10 @@ def rows(records: DataFrame, table: Table) -> DataFrame:
     """The table, from the records of its topic from the first one on; bad values are left out."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    read = Decoder([table]).frame(records, "timestamp").where("bad IS NULL")
+    read = Decoder([table]).frame(records, "timestamp")
+    # Through Python and back: Spark would else move conditions to below what they look at, and with them
+    # copies of all expressions that read a value.
+    read = read.mapInArrow(lambda batches: batches, read.schema).where("bad IS NULL")
     changes = read.select("p", "o", "timestamp", "t0.*")
     emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
     steps = _steps(changes, table).join(emptied, "p", "left").where("until IS NULL OR o > until")
