@@ -33,6 +33,7 @@ from headwater.log.progress import Progress
 from headwater.log.recovery import Report, open_partition
 from headwater.log.replay import Batch, Damage
 from headwater.log.segment import file_name
+from headwater.log.small_files import SmallFiles
 
 logger = logging.getLogger("headwater.log")
 
@@ -93,7 +94,9 @@ class LogStore:
         self._lock()
         self.meta = Meta(self.files, self.root, node_id)
         self.cluster_id, self.directory_id = self.meta.cluster_id, self.meta.directory_id
-        self._progress.read()
+        small = SmallFiles(self.files)
+        self._progress.read(small)
+        self._tell_unreadable(small.unreadable)
         self.clean = CLEAN in self.files.list(self.root)
         if self.clean:
             self.files.remove(self.root / CLEAN)
@@ -143,7 +146,21 @@ class LogStore:
         with self._progress.changing:
             self.logs[key] = log
         self.reports[key] = report
+        self._tell_unreadable(report.unreadable)
         return log
+
+    def _tell_unreadable(self, found: Mapping[Path, str]) -> None:
+        for path, why in found.items():
+            sentence = (
+                f"{path} could not be read ({why}); the broker does without, and makes it anew"
+            )
+            self.on_damage(str(path.relative_to(self.root)), sentence)
+
+    def _topic_id(self, directory: Path) -> uuid.UUID | None:
+        small = SmallFiles(self.files)
+        found = checkpoints.read_topic_id(small, directory)
+        self._tell_unreadable(small.unreadable)
+        return found
 
     def recovery_point(self, topic: str, partition: int) -> int:
         """How far a log that is not open yet is known to have been on disk."""
@@ -158,7 +175,7 @@ class LogStore:
         self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None, is_new: bool
     ) -> None:
         """A folder for this topic; what another one left under the same name goes first."""
-        found = checkpoints.read_topic_id(self.files, directory)
+        found = self._topic_id(directory)
         if topic_id is None or found == topic_id:
             if not self.files.list(directory):
                 self.files.make_dir(directory)
@@ -259,7 +276,7 @@ class LogStore:
                 continue
             key = self._partition_of(name)
             if key is not None and key not in self.logs:
-                found = checkpoints.read_topic_id(self.files, self.root / name)
+                found = self._topic_id(self.root / name)
                 if found is None or known.get(key) != found:
                     self._tidy(self.root / name, found, key in known)
         for key in self._progress.known():
