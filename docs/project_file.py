@@ -33,6 +33,7 @@ MEANING = {
     "spark.conf": "Any settings of Spark.",
     "pipelines.paths": "Files and folders of [queries](pipelines.md).",
     "pipelines.batch_records_max": "How many records a batch of a query takes, where the query does not say.",
+    "pipelines.batch_bytes_max": "About how many bytes such a batch takes, where the query does not say.",
     "console.listen": "Where the web page is; the section alone is enough to have it.",
     "console.read_only": "The page only shows, and changes nothing.",
     "console.token": "Who may look: everybody with this word, from the environment.",
@@ -44,6 +45,7 @@ DEFAULT = {
     "spark.checkpoints": Project.checkpoints,
     "pipelines.paths": "`pipelines`, where there is such a folder",
     "pipelines.batch_records_max": str(Project.batch_records_max),
+    "pipelines.batch_bytes_max": str(Project.batch_bytes_max),
     "console.read_only": "false",
 }
 CAPTURE_MEANING = {

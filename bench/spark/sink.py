@@ -89,6 +89,8 @@ def rows(spark: SparkSession, count: int, size: int) -> DataFrame:
 def _write(made: DataFrame, sink: str, bootstrap: str) -> float:
     began = time.perf_counter()
     writing = made.write.format(sink).mode("append").option("topic", "rows")
+    if sink == "headwater":
+        writing = writing.option("atLeastOnce", "true")
     writing.option("kafka.bootstrap.servers", bootstrap).save()
     return time.perf_counter() - began
 

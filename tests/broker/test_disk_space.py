@@ -144,7 +144,7 @@ def _count(broker: Serving, disk: HandDisk) -> list[Any]:
 
     def counted(error: BaseException, executor: Any) -> None:
         before(error, executor)
-        looks.append(space._looking)
+        looks.append(error)
 
     space.write_failed = counted  # type: ignore[method-assign]
     return looks

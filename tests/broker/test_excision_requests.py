@@ -185,22 +185,44 @@ def test_a_dry_run_does_not_use_up_its_id(data: Path) -> None:
 def test_a_request_that_fails_holds_up_no_other_and_is_tried_again(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A segment of `bad` is damaged: its excision cannot be done before that is mended."""
+    """The segment of `bad` cannot be found: its excision cannot be done before it is back."""
     monkeypatch.setattr(excisions, "RETRY_SECONDS", 0.1)
     with serving(data) as broker:
         for topic in ("bad", "t"):
             broker.create(topic)
             write(broker, topic)
         (segment,) = (data / "bad-0").glob("*.log")
-        whole = segment.read_bytes()
-        segment.write_bytes(whole[:100] + b"\xff" * 50 + whole[150:])
+        segment.rename(segment.with_suffix(".elsewhere"))
         ask(broker, json.dumps(good(1, topic="bad")).encode(), json.dumps(good(2)).encode())
         (line,) = wait_for(broker, 1)
         assert (line["id"], line["status"]) == ("good-2", "done")
         until(lambda: broker.broker.health.tasks["excisions"].is_failing, "the failure to be shown")
-        segment.write_bytes(whole)
+        segment.with_suffix(".elsewhere").rename(segment)
         assert wait_for(broker, 2)[-1]["id"] == "good-1"
         until(lambda: not broker.broker.health.tasks["excisions"].is_failing, "all to be well")
+
+
+def test_a_damaged_segment_is_left_and_named_in_the_audit_and_all_others_are_done(
+    data: Path,
+) -> None:
+    with serving(data) as broker:
+        broker.create("t")
+        write(broker, "t")
+        ask(broker, json.dumps(good(1, dry_run=True)).encode())
+        (whole,) = wait_for(broker, 1)
+        write(broker, "t")
+        first = min((data / "t-0").glob("*.log"))
+        content = first.read_bytes()
+        first.write_bytes(content[:100] + b"\xff" * 50 + content[150:])
+        ask(broker, json.dumps(good(2)).encode())
+        line = wait_for(broker, 2)[-1]
+        assert (line["id"], line["status"]) == ("good-2", "incomplete")
+        assert line["removed"] == whole["removed"] > 0, "those of the segment that is well"
+        (left,) = line["left"]
+        assert f"{first} is damaged at byte" in left
+        assert "headwater check" in line["error"]
+        assert not broker.broker.health.tasks["excisions"].is_failing
+    assert first.read_bytes()[100:150] == b"\xff" * 50
 
 
 def test_a_request_topic_that_was_deleted_and_made_again_is_followed(data: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_folder_of_another_topic_id_under_a_known_name_is_set_aside(data: Path
     with serving(data) as broker, broker.wire() as wire:
         assert read_all(wire, "a") == []
         assert len(list(data.glob("a-0.*-stray"))) == 1
-        assert produce(wire, "a", batch()).base_offset == 0
+        assert produce(wire, "a", batch()).base_offset == 1, "offset 0 was given out before"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?"])
@@ -272,7 +272,7 @@ def test_the_remedy_that_the_sentence_names_brings_everything_back(
     command = [sys.executable, "-m", "headwater", "repair", str(data), "--yes"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ran.stderr == ""
-    assert ran.returncode == (harm is lost_with_checkpoints_and_meta), "the folder's id is lost"
+    assert ran.returncode == 0
     with serving(data) as broker, broker.wire() as wire:
         for topic in ("a", "b", "c"):
             assert len(read_all(wire, topic)) == 1

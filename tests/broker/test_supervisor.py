@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +128,55 @@ def test_a_stop_ends_everything() -> None:
 
 async def _for_ever() -> None:
     await asyncio.Event().wait()
+
+
+def test_a_callback_that_fails_keeps_none_behind_it_from_being_called() -> None:
+    async def scenario() -> None:
+        supervisor = made()
+        called: list[int] = []
+
+        def callback(number: int) -> None:
+            called.append(number)
+            if number == 1:
+                raise KeyError("of one")
+
+        for number in range(3):
+            supervisor.call("waiters", callback, number)
+        supervisor.soon("waiters", callback, 1)
+        supervisor.later(0.001, "waiters", callback, 1)
+        supervisor.spawn("work", asyncio.sleep(0), lambda _: callback(1))
+        await until(lambda: len(called) == 6)
+        assert supervisor.health.tasks["waiters"].failures == 3
+        assert supervisor.health.tasks["work"].failures == 1
+
+    asyncio.run(scenario())
+
+
+UNSUPERVISED = re.compile(
+    r"\b(create_task|ensure_future|TaskGroup|call_soon|call_later|call_at|call_soon_threadsafe)\("
+)
+WITHOUT_LOOP = {
+    # Called by threads: what is called is an Event, and a function that isolates what it calls.
+    ("watchdog.py", "loop.call_soon_threadsafe(self._answered.set)"),
+    ("disk.py", "self._loop.call_soon_threadsafe(self._deliver, deque(results))"),
+}
+
+
+def unsupervised(source: Path) -> list[tuple[str, str]]:
+    """Places that start something behind the supervisor's back."""
+    return [
+        (path.name, line.strip())
+        for path in sorted(source.rglob("*.py"))
+        if path.name != "supervisor.py"
+        for line in path.read_text().splitlines()
+        if UNSUPERVISED.search(line)
+    ]
+
+
+def test_nothing_in_the_broker_is_started_behind_the_supervisors_back() -> None:
+    assert set(unsupervised(Path(module.__file__).parent)) == WITHOUT_LOOP
+
+
+def test_what_is_started_behind_the_supervisors_back_is_found(tmp_path: Path) -> None:
+    (tmp_path / "some.py").write_text("task = asyncio.ensure_future(work())\n")
+    assert unsupervised(tmp_path) == [("some.py", "task = asyncio.ensure_future(work())")]

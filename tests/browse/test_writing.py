@@ -5,16 +5,21 @@ from __future__ import annotations
 import random
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from headwater.browse import ranges as reading
-from headwater.browse.errors import Misunderstood, NotThere, Refused
+from headwater.browse.errors import Misunderstood, NotThere, Refused, Undecided
+from headwater.browse.log import Log
+from headwater.browse.outcome import Outcome, outcome_of
 from headwater.browse.pages import page
 from headwater.browse.places import parse
 from headwater.browse.publishing import Draft, Sender, publish
 from headwater.browse.replaying import plan, replay
 from headwater.browse.tailing import follow
+from headwater.testing import broker
 from headwater.views.folding.keys import by_murmur2
-from tests.browse.conftest import put
+from tests.browse.conftest import make_topic, put, until
+from tests.browse.muted import END_TXN, Muted
 
 T0 = 1_700_000_000_000
 LARGE = random.Random(1).randbytes(5000)
@@ -98,6 +103,44 @@ def test_a_replay_that_fails_leaves_nothing(log, topic):
     with pytest.raises(Refused, match="nothing was replayed"):
         replay(log, plan(log, source, target))
     assert contents(log, target) == []
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_the_log_says_what_became_of_a_commit_that_was_not_answered(log, topic, is_committed):
+    target, name = topic(), f"outcome {is_committed}"
+    put(log, target, [{"value": b"before"}])
+    producer = log.new_producer(transactional_id=name)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    places = []
+    producer.produce(target, b"v", on_delivery=lambda _, message: places.append(message.offset()))
+    producer.flush(30)
+    if is_committed:
+        producer.commit_transaction(30)
+    put(log, target, [{"value": b"behind"}])
+
+    def fence() -> None:
+        log.new_producer(transactional_id=name).init_transactions(30)
+
+    found = outcome_of(log, fence, TopicPartition(target, 0, places[0]))
+    assert found is (Outcome.COMMITTED if is_committed else Outcome.ABORTED)
+    assert len(contents(log, target)) == (3 if is_committed else 2)
+
+
+def test_a_commit_that_was_done_but_not_answered_is_not_told_as_nothing():
+    with (
+        Muted(END_TXN) as wire,
+        broker(listen=None, settings=wire.settings),
+        Log(wire.address) as log,
+    ):
+        source, target = make_topic(log), make_topic(log)
+        put(log, source, [{"value": b"%d" % i} for i in range(30)])
+        with pytest.raises(Undecided) as caught:
+            replay(log, plan(log, source, target))
+        assert "whether the last 30 were is not known" in str(caught.value)
+        assert f"headwater tail {target} --from 0=" in (caught.value.hint or "")
+        wire.mend()
+        until(lambda: len(contents(log, target)) == 30, "what was committed")
 
 
 def test_a_replay_in_batches_says_where_to_go_on(log, topic):

@@ -42,6 +42,13 @@ def test_every_mistake_is_told_with_its_line(tmp_path: Path):
     assert "did you mean 'body_bytes'" in lines[3]
 
 
+@pytest.mark.parametrize("address", ["here", "127.0.0.1:99999", "127.0.0.1:0"])
+def test_an_address_where_nobody_can_be_found_is_a_mistake(address: str):
+    edges, mistakes = read({"listen": address})
+    assert mistakes == [("edges", f"listen = {address!r} is no HOST:PORT")]
+    assert edges.listen == "127.0.0.1:8086"
+
+
 def test_edges_that_are_no_section_are_a_mistake_of_the_file(tmp_path: Path):
     with pytest.raises(Exception, match="section with lines of its own"):
         load(project_with(tmp_path, "edges = 1\n"))

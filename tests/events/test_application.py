@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater import testing
 from headwater.events import Accepted, Application, Refused, Running
-from headwater.events.errors import BadDefinition, BadTopic, DecideFailed, EventsError, Fenced
+from headwater.events.errors import (
+    BadDefinition,
+    BadTopic,
+    DecideFailed,
+    EventsError,
+    Fenced,
+    UnknownEvent,
+)
 from headwater.events.history import Reader
 from headwater.project.ports import free_port
 from tests.events import bank
@@ -247,6 +255,20 @@ def test_an_answer_that_is_lost_is_found_in_the_log(name: str, bootstrap: str):
 async def cut(line: Any) -> None:
     """Whatever is on this connection now has no answer."""
     line.close()
+
+
+def test_whoever_sends_a_command_that_the_owner_does_not_know_is_told(name: str, bootstrap: str):
+    """The sender is of a newer version than the owner."""
+    newer = bank.accounts(name)
+    older = dataclasses.replace(newer, commands=[bank.Withdraw])
+    with (
+        Running(older, bootstrap, owns="group", partitions=1) as owner,
+        Running(newer, bootstrap, owns="none") as client,
+    ):
+        with pytest.raises(UnknownEvent, match="knows no command Deposit"):
+            client.send("alice", Deposit(1))
+        assert client.send("alice", bank.Withdraw(1)) == Refused("overdraft")
+        assert owner.owned == {0}
 
 
 def test_what_is_no_command_becomes_a_dead_letter_and_stops_nobody(name: str, bootstrap: str):

@@ -162,3 +162,17 @@ def test_what_was_sealed_cannot_be_moved_to_another_subject(name: str, bootstrap
         moved = Personal("bob", bob.sealed.split(":")[0] + ":" + alice.sealed.split(":")[1])
         with pytest.raises(EventsError, match="has been changed"):
             keys.reveal(moved)
+
+
+def test_a_key_that_was_destroyed_and_not_yet_excised_is_excised_with_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Somebody was killed between the tombstone and the excision, and the subject came back since."""
+    with testing.broker(tmp_path) as broker, Keys(broker.bootstrap) as keys:
+        sealed = keys.seal("alice", SECRET)
+        key = b64encode(keys._known["alice", sealed.sealed.split(":")[0]].key)
+        keys.forget("alice")
+        keys.seal("alice", SECRET)
+        said = forget(capsys, broker.bootstrap, "alice")
+        assert (said["keys"], said["key_records_excised"]) == (2, 2)
+        assert in_the_files(tmp_path, key) == []

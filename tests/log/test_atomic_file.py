@@ -64,7 +64,7 @@ def held_records(folder: Path) -> str:
     from headwater.views import transactions
 
     held = transactions.WholeTransactions(
-        lambda rows, batch: None, folder, "shop.transaction", ["a"]
+        lambda rows, batch: None, folder, "shop.transaction", ["a"], dict
     )
     held._hold(4, pa.table({"offset": [1]}), {})
     return "4.arrow"

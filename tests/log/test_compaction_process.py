@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -71,26 +69,6 @@ def test_damage_is_told_in_one_sentence(log: CompactedLog) -> None:
     (sentence,) = compaction.Result.from_json(done.stdout).damaged
     assert "is damaged at byte" in sentence
     assert not (log.folder / "00000000000000000000.log.cleaned").exists()
-    log.log.close()
-
-
-def test_two_at_a_time_do_not_write_to_one_folder(log: CompactedLog) -> None:
-    folder = os.open(log.folder, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    done = run(log, log.plan())
-    os.close(folder)
-    assert done.returncode == 1
-    assert "another compaction" in done.stderr
-    log.log.close()
-
-
-def test_it_gives_up_when_the_broker_is_gone(log: CompactedLog) -> None:
-    # A shell in between: the process that asked is not the parent.
-    shell = ["/bin/sh", "-c", '"$@"; exit $?', "sh", *compaction.command(log.folder)]
-    done = subprocess.run(shell, input=log.plan().to_json(), capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the broker that asked for this is gone" in done.stderr
-    assert not list(log.folder.glob("*.cleaned"))
     log.log.close()
 
 

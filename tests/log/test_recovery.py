@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log import checkpoints
+from headwater.log import checkpoints, replay
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import OutOfOrderSequence
 from headwater.log.recovery import Report
@@ -332,6 +332,47 @@ def test_damage_below_the_recovery_point_is_fenced_and_appending_goes_on() -> No
     assert read(log, 3, 1)[0].value == b"d"
     again, _ = opened(disk.kill())
     assert read(again, 3, 1)[0].value == b"d"
+
+
+SIZES = (1, 3, 2, 1, 4, 2)
+
+
+def several() -> tuple[FaultyDisk, list[tuple[int, batches.BatchHeader]]]:
+    """The disk of a log of batches of several sizes, left by a kill; and where they are."""
+    disk = new_disk()
+    log = new_log(disk)
+    for number, size in enumerate(SIZES):
+        append(log, *(b"%d" % number for _ in range(size)))
+    disk = disk.kill()
+    return disk, list(batches.scan(disk.read_bytes(LOG) or b""))
+
+
+@pytest.mark.parametrize("known", [len(SIZES), 4, 3])
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_of_any_header_moves_no_end_and_costs_no_other_batch(
+    known: int, bit: int
+) -> None:
+    """`known`: how many of the batches lie below the recovery point, which a power cut may set back."""
+    disk, places = several()
+    content = disk.read_bytes(LOG) or b""
+    recovery_point = places[known - 1][1].next_offset
+    disk.write(FOLDER / "durable-offset", checkpoints.pack_durable_offset(recovery_point))
+    for number, (position, _) in enumerate(places[:known]):
+        for byte in range(batches.HEADER_BYTES):
+            broken = bytearray(content)
+            broken[position + byte] ^= 1 << bit
+            harmed = disk.copy()
+            harmed.write(LOG, bytes(broken))
+            log, _ = opened(harmed)
+            where = f"bit {bit} of byte {byte} of batch {number}"
+            assert log.next_offset == sum(SIZES), where
+            found = {
+                record.value
+                for each in replay.read(log, 0, lambda _: None)
+                for record in each.records
+            }
+            lost = {b"%d" % each for each in range(len(SIZES))} - found
+            assert lost <= {b"%d" % number}, where
 
 
 def test_damage_is_an_error_that_says_what_to_do() -> None:

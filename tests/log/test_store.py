@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HeadwaterError
+from headwater.log import checkpoints
 from headwater.log.config import LogConfig
 from headwater.log.files import Files
 from headwater.log.store import FolderInUse, LogStore
@@ -34,6 +35,19 @@ def test_a_folder_keeps_its_identity() -> None:
     assert again.cluster_id == first.cluster_id
     assert again.directory_id == first.directory_id
     assert len(first.cluster_id) == 22
+
+
+@pytest.mark.parametrize("lost", ["cluster.id", "directory.id"])
+def test_an_id_that_was_lost_is_made_up_once(lost: str) -> None:
+    disk = FaultyDisk()
+    opened(disk)
+    path = ROOT / "meta.properties"
+    lines = (disk.read_bytes(path) or b"").decode().splitlines(keepends=True)
+    disk = disk.kill()
+    disk.write(path, "".join(each for each in lines if lost not in each).encode())
+    first = opened(disk)
+    again = opened(disk.kill())
+    assert (again.cluster_id, again.directory_id) == (first.cluster_id, first.directory_id)
 
 
 def test_meta_properties_are_kafkas() -> None:
@@ -83,6 +97,44 @@ def test_a_partition_has_a_folder_with_its_topic_id() -> None:
     )
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_of_a_topic_id_costs_a_known_partition_nothing(bit: int) -> None:
+    disk, topic = FaultyDisk(), uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
+    store = opened(disk)
+    append(store.open_log("t", 0, CONFIG, topic), b"a")
+    store.close()
+    path = ROOT / "t-0" / "partition.metadata"
+    content = disk.read_bytes(path) or b""
+    for position in range(len(content)):
+        harmed = disk.kill()
+        broken = bytearray(content)
+        broken[position] ^= 1 << bit
+        harmed.write(path, bytes(broken))
+        again = opened(harmed)
+        again.tidy({("t", 0): topic})
+        assert read_on(again.open_log("t", 0, CONFIG, topic, is_new=False)) == [b"a"]
+        assert not again.set_aside
+        assert checkpoints.read_topic_id(harmed, ROOT / "t-0") == topic
+
+
+@pytest.mark.parametrize("how", ["removed", "another topic's"])
+def test_a_partition_whose_folder_was_replaced_never_goes_back_to_offset_zero(how: str) -> None:
+    disk, topic = FaultyDisk(), uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
+    store = opened(disk)
+    append(store.open_log("t", 0, CONFIG, topic), b"a", b"b")
+    store.close()
+    disk = disk.kill()
+    if how == "removed":
+        disk.remove_tree(ROOT / "t-0")
+    else:
+        checkpoints.write_topic_id(disk, ROOT / "t-0", uuid.UUID(int=5))
+    again = opened(disk)
+    again.tidy({("t", 0): topic})
+    log = again.open_log("t", 0, CONFIG, topic, is_new=False)
+    assert append(log, b"c") == 2
+    assert len(again.set_aside) == (how != "removed")
+
+
 def test_a_removed_log_is_gone_and_begins_again_at_zero() -> None:
     disk = FaultyDisk()
     store = opened(disk)
@@ -127,7 +179,8 @@ def test_folders_that_nobody_knows_are_set_aside_and_those_of_deleted_topics_rem
     disk.make_dir(ROOT / "not a partition")
     again = opened(disk := disk.kill())
     again.deleted = {deleted}
-    again.tidy({("kept", 0): known, ("renewed", 0): uuid.UUID(int=3)})
+    renewed = uuid.uuid5(uuid.NAMESPACE_OID, "renewed")
+    again.tidy({("kept", 0): known, ("renewed", 0): renewed})
     folders = [name for name in disk.list(ROOT) if "-0" in name]
     assert [re.sub("[0-9a-f]{32}", "HEX", name) for name in folders] == [
         "kept-0",
@@ -312,3 +365,15 @@ def test_a_log_that_was_emptied_never_goes_back_to_offset_zero() -> None:
         for seed in range(10):
             again = opened(moment.crash(10 * number + seed)).open_log("t", 0, CONFIG)
             assert again.next_offset == 3
+
+
+def test_how_long_the_catalogue_was_is_known_after_any_power_cut() -> None:
+    config = LogConfig(compact=True, delete=False, syncs_durable_offset=True)
+    disk = FaultyDisk()
+    log = opened(disk).open_log("catalogue", 0, config)
+    for number in range(5):
+        append(log, b"a")
+        for seed in range(20):
+            crashed = disk.copy().crash(seed)
+            found = checkpoints.read_durable_offset(crashed, ROOT / "catalogue-0")
+            assert found == number + 1

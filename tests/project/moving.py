@@ -52,13 +52,20 @@ def produce(bootstrap: str, topic: str, numbers: range, **more: object) -> None:
     assert not failures, failures[0]
 
 
-def _send(producer: Producer, topic: str, number: int, keys: int = 1_000, **more: object) -> None:
+def _send(
+    producer: Producer,
+    topic: str,
+    number: int,
+    keys: int = 1_000,
+    begin_ms: int = BEGIN_MS,
+    **more: object,
+) -> None:
     producer.produce(
         topic,
         b"value %d" % number if number % 7 else None,
         b"key %d" % (number % keys),
         headers=[("n", b"%d" % number), ("empty", None)] if number % 3 else None,
-        timestamp=BEGIN_MS + number,
+        timestamp=begin_ms + number,
         **more,  # type: ignore[arg-type]
     )
 

@@ -94,6 +94,26 @@ to = "data/search"
         ('log = "here"', "1: [log] is a section with lines of its own, not a value"),
         ("capture = 3", "1: write [capture.NAME], with a name of your own"),
         ('[capture]\nshop = "sqlite:x"', "2: write [capture.NAME] with `from = …` in it"),
+        *(
+            (
+                f'[log]\nlisten = "127.0.0.1:{port}"',
+                f"2: listen = '127.0.0.1:{port}' is no HOST:PORT, as in \"127.0.0.1:9092\"",
+            )
+            for port in ("99999", "65536", "0", "٣")
+        ),
+        (
+            '[log]\nbootstrap = "kafka-1:9092, kafka-2:99999"',
+            "2: bootstrap = 'kafka-1:9092, kafka-2:99999' is no HOST:PORT, or several with commas, as in "
+            '"kafka-1:9092"',
+        ),
+        (
+            '[console]\nlisten = "127.0.0.1:99999"',
+            "2: listen = '127.0.0.1:99999' is no HOST:PORT, as in \"127.0.0.1:9092\"",
+        ),
+        (
+            '[spark]\nmaster = "local[2]"\nremote = "sc://one:15002"',
+            "3: `master` and `remote` are two places to run: give one",
+        ),
         ("[pipelines]\npaths = []", '2: paths = [] is no list of texts, as in ["pipelines"]'),
         ("[log.settings]\nx = [1]", "1: settings = {'x': [1]} is no table of names and values"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+import headwater.testing as headwater_testing
 from headwater.project.file import load
 from headwater.project.ports import free_port
+from headwater.project.promote.left_behind import left_behind
 from headwater.project.promote.steps import Abort, Data, Gap
 from headwater.project.promote.writing import PartitionWriter
 from headwater.record import records
@@ -24,6 +27,11 @@ from tests.compat.waiting import until
 from tests.project import moving
 
 TOPICS = ["early", "kept", "mixed", "plain", "wide"]
+QUICK_TO_FORGET = {
+    "num.partitions": "1",
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "500",
+}
 FILE = """\
 # A project, with words of its own.
 
@@ -40,7 +48,7 @@ master = "local[2]"   # this machine
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[str]:
     try:
-        with apache_kafka({"num.partitions": 1}, jvm=QUICK_JVM) as server:
+        with apache_kafka(QUICK_TO_FORGET, jvm=QUICK_JVM) as server:
             yield server.bootstrap
     except MissingServer as missing:
         skip_or_fail(f"Apache Kafka cannot run here: {missing}")
@@ -52,10 +60,11 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def headwater(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def headwater(folder: Path, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "headwater", *words],
         cwd=folder,
+        input=said,
         capture_output=True,
         text=True,
         timeout=100,
@@ -129,6 +138,64 @@ def test_every_reader_finds_the_same_at_the_same_offsets(tmp_path: Path, kafka: 
     assert again.returncode == 1 and "already" in again.stderr
 
 
+def test_what_the_log_keeps_for_ever_the_new_one_keeps_too(tmp_path: Path, kafka: str):
+    """Retention that was set for the whole broker; Kafka's own default is seven days."""
+    folder = project(tmp_path / "shop")
+    text = (folder / "headwater.toml").read_text()
+    more = '"num.partitions" = 1, "log.retention.ms" = -1, "log.cleanup.policy" = "delete"'
+    (folder / "headwater.toml").write_text(text.replace('"num.partitions" = 1', more))
+    old_ms = int(time.time() * 1000) - 30 * 24 * 3_600_000
+    with headwater_testing.broker(folder / "data" / "log", {"log.retention.ms": -1}) as broker:
+        moving.create(broker.bootstrap, "history")
+        moving.produce(broker.bootstrap, "history", range(50), begin_ms=old_ms)
+        before = moving.seen(broker.bootstrap, ["history"])
+    assert len(before) == 50
+
+    ran = headwater(folder, "promote", "--kafka", kafka)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "settings of the broker: num.partitions" in ran.stdout
+    moving.create(kafka, "canary")
+    moving.produce(kafka, "canary", range(50), begin_ms=old_ms)
+    until(lambda: moving.ends(kafka, ["canary"])["canary", 0] == (50, 50), "Kafka to forget")
+    assert moving.seen(kafka, ["history"]) == before
+    assert _setting(kafka, "history", "retention.ms") == "-1"
+
+
+def _setting(bootstrap: str, topic: str, name: str) -> str | None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+    return future.result(30)[name].value
+
+
+def test_users_rights_and_limits_are_named_as_left_behind(tmp_path: Path):
+    data = tmp_path / "log"
+    settings = {"authorizer.class.name": "acl", "super.users": "User:ANONYMOUS"}
+    with headwater_testing.broker(data, settings) as broker:
+        for words in (
+            ("acls", "allow", "User:ann", "read", "topic:orders", "--bootstrap", broker.bootstrap),
+            ("users", "add", "ann", "--bootstrap", broker.bootstrap),
+        ):
+            ran = headwater(tmp_path, *words, said="a long password\n")
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+        cluster = Cluster({"bootstrap.servers": broker.bootstrap})
+        try:
+            quota = {
+                "entity": [{"entity_type": "user", "entity_name": "ann"}],
+                "ops": [{"key": "producer_byte_rate", "value": 1e6, "remove": False}],
+            }
+            cluster.anyone().ask(49, {"entries": [quota], "validate_only": False})
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+            found = left_behind(cluster, admin, {"num.partitions": "4", "log.retention.ms": "-1"})
+        finally:
+            cluster.close()
+    assert {kind.split(" (")[0]: names for kind, names in found.items()} == {
+        "users": ["ann"],
+        "ACLs": ["User:ann allow read topic:orders"],
+        "quotas": ["user ann"],
+        "settings of the broker": ["num.partitions"],
+    }
+
+
 def test_a_move_that_was_killed_goes_on_with_the_next(tmp_path: Path, kafka: str):
     folder = project(tmp_path / "shop")
     names = ["big", "small"]
@@ -177,7 +244,7 @@ def test_topics_of_somebody_else_are_left_alone(tmp_path: Path, kafka: str):
 
 
 def test_offsets_without_records_are_kept_also_without_the_right_to_write_markers(kafka: str):
-    moving.create(kafka, "unprivileged")
+    moving.create(kafka, "unprivileged", retention_ms="-1")  # its times are of 1970
     place = ("unprivileged", 0)
     cluster = Cluster({"bootstrap.servers": kafka})
     try:

@@ -63,7 +63,7 @@ class Client:
         answer = api.handle(self.broker, build(schema, values), context)
         if isinstance(answer, Later):
             waiting = asyncio.get_running_loop().create_future()
-            answer.listen(waiting.set_result)
+            answer.listen(waiting.set_result, waiting.set_exception)
             return await waiting
         return await answer if isinstance(answer, Awaitable) else answer
 

@@ -50,6 +50,7 @@ from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
+from headwater.broker.turns import Turns
 from headwater.broker.validation import Validation
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
@@ -94,10 +95,12 @@ class Broker:
         self.stopped_cleanly = False
         """After a stop: everything is on disk, and the next start need not look."""
         self._per_host: Counter[str] = Counter()
-        self.doors = Doors(_listeners(listen, advertise, self.settings), self.settings)
         self._files = files or Files(share_of_log())
         self.health = Health(self.clock.now_ms, __version__, self.clock.now_ms())
         self.supervisor = Supervisor(self.health, self.clock)
+        self.turns = Turns(self.supervisor)
+        listening = _listeners(listen, advertise, self.settings)
+        self.doors = Doors(listening, self.settings, self.supervisor)
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -116,14 +119,14 @@ class Broker:
     async def start(self) -> None:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
-        self.disk = DiskThreads(COMMIT_THREADS)
+        self.disk = DiskThreads(COMMIT_THREADS, self.supervisor)
         self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
         self.store.on_damage, self.store.on_set_aside = self.health.damaged, self.health.set_aside
         try:
             self.store.open(self.node_id)
             self.disk_space = DiskSpace(
-                self._files, self.data, self.settings, self.health, self.clock.now_ms
+                self._files, self.data, self.settings, self.supervisor, self.clock.now_ms
             )
             self.disk_space.look()
             self.disk.write_failed = self._write_failed
@@ -154,7 +157,7 @@ class Broker:
                 self.clock,
                 self.offsets_topic,
                 self.catalogue,
-                self.supervisor.failed,
+                self.supervisor,
             )
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
@@ -255,6 +258,8 @@ class Broker:
             connection.close()
         while self.connections:  # each goes when its answers are out, or is cut off
             await asyncio.sleep(0.005)
+        names = {api.name for api in self.apis.values()}  # requests of those who went away
+        await self.supervisor.settle(names, max(deadline - self.clock.monotonic(), 0))
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()
@@ -298,7 +303,7 @@ class Broker:
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self.shares.disconnected(connection)
+        self.supervisor.call("share groups", self.shares.disconnected, connection)
         self._per_host[connection.client_host] -= 1
         if not self._per_host[connection.client_host]:
             del self._per_host[connection.client_host]

@@ -220,7 +220,8 @@ def open_log(store: LogStore) -> PartitionLog:
             raise _unusable(directory, "missing, though this folder has been used")
     elif problem := integrity.problem(store.files, directory, store.recovery_point(LOG_NAME, 0)):
         raise _unusable(directory, problem)
-    log = store.open_log(LOG_NAME, 0, LogConfig(compact=True, delete=False))
+    config = LogConfig(compact=True, delete=False, syncs_durable_offset=True)
+    log = store.open_log(LOG_NAME, 0, config)
     # A folder without records may have been made for the first topic, whose record never came.
     if not log.next_offset and any(store.has_records(*each) for each in store.partitions()):
         log.abandon()

@@ -45,6 +45,7 @@ FAREWELL_SECONDS = 1.0
 INBOX_MAX = 16
 UNSENT_SECONDS = 0.02
 """How soon to look again whether an answer has gone out to its end."""
+TASK = "connections"
 LOGIN_SECONDS = 30.0
 """A client that has not logged in by then is dropped."""
 _SIZE = struct.Struct(">i")
@@ -53,9 +54,10 @@ _SIZE = struct.Struct(">i")
 class _Answer:
     """A place in the order of answers."""
 
-    __slots__ = ("body", "done", "header", "seconds", "since", "size", "task")
+    __slots__ = ("api", "body", "done", "header", "seconds", "since", "size", "task")
 
-    def __init__(self, header: wire.Header, size: int, since: float) -> None:
+    def __init__(self, api: Api, header: wire.Header, size: int, since: float) -> None:
+        self.api = api
         self.header = header
         self.size = size
         self.since = since
@@ -108,6 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._read_paused = False
         self._closing = False
+        self._goes_on = False
+        """What this turn had no time for is done in the next."""
 
     # ---- the socket ----------------------------------------------------------------------------
 
@@ -125,8 +129,9 @@ class Connection(asyncio.BufferedProtocol):
         if listener.policy is not None:
             now = self.broker.clock.monotonic
             self.login = Login(self.broker.credentials, listener.policy, self.client_host, now)
-            self._login_timer = asyncio.get_running_loop().call_later(
-                LOGIN_SECONDS, self.fail, f"not logged in after {LOGIN_SECONDS:.0f} s", logging.INFO
+            reason = f"not logged in after {LOGIN_SECONDS:.0f} s"
+            self._login_timer = self.broker.supervisor.later(
+                LOGIN_SECONDS, TASK, self.fail, reason, logging.INFO
             )
         elif listener.rules is not None:
             certificate = transport.get_extra_info("peercert")
@@ -161,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox.clear()
         for answer in self._answers:
             if isinstance(answer.task, Later) and answer.task.on_cancel:
-                answer.task.cancel()
+                self.broker.supervisor.call(TASK, answer.task.cancel)
             elif answer.task is not None:
                 # What has begun goes on to its end, whoever listens: half a change is none. It
                 # gives its memory back then.
@@ -206,7 +211,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._start == self._end:
             self._frame_since = self.last_active
         self._end += count
-        self._read_on()
+        if self._goes_on:
+            return
+        if self.broker.turns.has_time():
+            self._read_on()
+        else:
+            self._go_on_soon()
 
     def _read_on(self) -> None:
         try:
@@ -215,6 +225,13 @@ class Connection(asyncio.BufferedProtocol):
                 pass
         except WireError as error:
             self.fail(str(error))
+        except Exception as error:
+            self._fault(TASK, error)
+
+    def _fault(self, name: str, error: Exception) -> None:
+        """An error of ours: it is counted, and this client has to come again."""
+        self.broker.supervisor.failed(name, error)
+        self.fail("an error of ours in answering it; please report the traceback above")
 
     def _take_frames(self) -> bool:
         """Take what is complete, and start it; whether there was any."""
@@ -240,6 +257,9 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 self._receive(view[first:end])
                 self._start = end
+                if not self.broker.turns.has_time():
+                    self._go_on_soon()
+                    break
         finally:
             view.release()
         took = self._start > before
@@ -263,8 +283,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self._count_unsent()
-        self._pump()
+        self.broker.supervisor.call(TASK, self._count_unsent)
+        self.broker.supervisor.call(TASK, self._pump)
 
     def _count_unsent(self, written: int = 0) -> None:
         """Count large answers until they are gone: the transport keeps all of one to its last byte."""
@@ -285,9 +305,8 @@ class Connection(asyncio.BufferedProtocol):
             size, self._unsent = self._unsent, 0
             memory.release("answers", size)
         elif self._unsent and not self._write_paused:
-            self._unsent_timer = asyncio.get_running_loop().call_later(
-                UNSENT_SECONDS, self._count_unsent
-            )
+            later = self.broker.supervisor.later
+            self._unsent_timer = later(UNSENT_SECONDS, TASK, self._count_unsent)
 
     def fail(self, reason: str, level: int = logging.WARNING) -> None:
         """Close this connection because of what it sent."""
@@ -304,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is not None:
             transport.close()
             if transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._abort_if_stuck, -1)
+                self._look_again(-1)
 
     def _abort_if_stuck(self, before: int) -> None:
         transport = self._transport
@@ -314,7 +333,10 @@ class Connection(asyncio.BufferedProtocol):
         if unsent == before:
             transport.abort()
         else:
-            asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._abort_if_stuck, unsent)
+            self._look_again(unsent)
+
+    def _look_again(self, unsent: int) -> None:
+        self.broker.supervisor.later(FAREWELL_SECONDS, TASK, self._abort_if_stuck, unsent)
 
     @property
     def stuck(self) -> bool:
@@ -329,8 +351,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def room(self) -> None:
-        """There is memory again: go on if this was why reading or answering stopped."""
-        self._pump()
+        """There is memory again: go on if this was why reading or answering stopped. An error here
+        is no concern of whoever gave the memory back."""
+        self.broker.supervisor.call(TASK, self._pump)
 
     def drop_if_stalled(self, now: float) -> None:
         """Others wait for memory: go, if some is held here and nothing moves."""
@@ -410,7 +433,22 @@ class Connection(asyncio.BufferedProtocol):
             if api.answer_is_large and not self.broker.memory.may_answer(self):
                 break
             self._run(*self._inbox.popleft())
+            if self._inbox and not self.broker.turns.has_time():
+                self._go_on_soon()
+                break
         self._balance_reading()
+
+    def _go_on_soon(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self.broker.turns.wait(self)
+            self._balance_reading()
+
+    def go_on(self) -> None:
+        """It is this client's turn again."""
+        self._goes_on = False
+        if not self._closing and not self.broker.stopping:
+            self._read_on()
 
     def announced(self) -> int:
         """The size of the request that is coming in, as far as it is known."""
@@ -425,7 +463,8 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or self._closing or self.broker.stopping:
             return
         full = (
-            not self._has_room()
+            self._goes_on
+            or not self._has_room()
             or self._muted is not None
             or len(self._inbox) + len(self._answers) >= INBOX_MAX
             or (self.login is not None and not self.login.open and self.busy)
@@ -448,53 +487,63 @@ class Connection(asyncio.BufferedProtocol):
 
     def _run(self, api: Api, header: wire.Header, request: Any, size: int) -> None:
         context = Context(header.api_version, header.client_id, self.client_host, self)
-        answer = _Answer(header, size, self.broker.clock.monotonic())
+        answer = _Answer(api, header, size, self.broker.clock.monotonic())
         self._answers.append(answer)
         try:
             if self.broker.quotas.active:
                 result = timed(api.handle, answer, self.broker, request, context)
             else:
                 result = api.handle(self.broker, request, context)
-        except Exception:
-            logger.exception("%s version %d failed", api.name, header.api_version)
-            self.fail("an error of ours in answering it; please report the traceback above")
+        except Exception as error:
+            self._fault(api.name, error)
             return
         if isinstance(result, dict):
             self._answered(answer, result)
             return
         if isinstance(result, Later):
             answer.task = result
-            result.listen(lambda body: self._arrived(answer, body))
+            result.listen(
+                lambda body: self._arrived(answer, body), lambda error: self._failed(answer, error)
+            )
             return
         assert isinstance(result, Awaitable)
-        answer.task = asyncio.ensure_future(result)
-        answer.task.add_done_callback(lambda task: self._finished(api, answer, task))
+        answer.task = self.broker.supervisor.spawn(
+            api.name, result, lambda task: self._finished(answer, task)
+        )
 
     def _arrived(self, answer: _Answer, body: Response) -> None:
-        if answer not in self._answers:
-            self.broker.memory.release("requests", answer.size)  # nobody is there any more
+        if self._is_left(answer):
             return
-        self._answered(answer, body)
-        if self._inbox or self._read_paused:
-            self._pump()
+        try:
+            self._answered(answer, body)
+            if self._inbox or self._read_paused:
+                self._pump()
+        except Exception as error:
+            self._fault(answer.api.name, error)
 
-    def _finished(self, api: Api, answer: _Answer, task: asyncio.Future[Any]) -> None:
-        if answer not in self._answers:
-            self.broker.memory.release("requests", answer.size)  # nobody is there any more
-        if task.cancelled():
+    def _failed(self, answer: _Answer, error: Exception) -> None:
+        """A handler that had to wait found no answer."""
+        if not self._is_left(answer):
+            self._fault(answer.api.name, error)
+
+    def _is_left(self, answer: _Answer) -> bool:
+        """Whether nobody is there for it any more; then its memory is given back."""
+        if answer in self._answers:
+            return False
+        self.broker.memory.release("requests", answer.size)
+        return True
+
+    def _finished(self, answer: _Answer, task: asyncio.Task[Any]) -> None:
+        if self._is_left(answer) or task.cancelled():
             return
-        error = task.exception()
-        if error is not None:
-            logger.error(
-                "%s version %d failed", api.name, answer.header.api_version, exc_info=error
-            )
-        if answer not in self._answers:
-            return
-        if error is not None:
+        if task.exception() is not None:  # which the supervisor has told
             self.fail("an error of ours in answering it; please report the traceback above")
             return
-        self._answered(answer, task.result())
-        self._pump()
+        try:
+            self._answered(answer, task.result())
+            self._pump()
+        except Exception as error:
+            self._fault(answer.api.name, error)
         if self.login is not None:
             self._read_on()  # what came behind a step of the login had to wait for it
 
@@ -502,6 +551,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, answer: _Answer, body: Response) -> None:
         answer.done, answer.body = True, body
+        self.broker.health.succeeded(answer.api.name)
         while self._answers and self._answers[0].done:
             self._send(self._answers.popleft())
 
@@ -545,7 +595,7 @@ class Connection(asyncio.BufferedProtocol):
         """Start and read nothing for so long (KIP-219)."""
         if self._muted is not None:
             self._muted.cancel()
-        self._muted = asyncio.get_running_loop().call_later(seconds, self._unmute)
+        self._muted = self.broker.supervisor.later(seconds, TASK, self._unmute)
         self._balance_reading()
 
     def _unmute(self) -> None:
@@ -556,7 +606,7 @@ class Connection(asyncio.BufferedProtocol):
     def refuse_later(self, seconds: float, reason: str) -> None:
         """Close it, but not so soon that the client tries again at once."""
         self.mute(seconds)
-        asyncio.get_running_loop().call_later(seconds, self._refuse, reason)
+        self.broker.supervisor.later(seconds, TASK, self._refuse, reason)
 
     def _refuse(self, reason: str) -> None:
         if not self._closing:

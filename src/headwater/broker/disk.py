@@ -10,18 +10,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from headwater.broker.supervisor import Supervisor
+
 Job = Callable[[], None]
 Finished = Callable[[BaseException | None], None]
+
+TURN_S = 0.005
+"""For so long results are delivered, or waiters told, in one turn of the event loop; then others have
+theirs."""
 
 
 class DiskThreads:
     """A few threads that wait for work."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, supervisor: Supervisor) -> None:
         self._loop = asyncio.get_running_loop()
+        self.supervisor = supervisor
         self.write_failed: Finished = lambda error: None
         """Told of every write that failed, in the event loop."""
         self._submitted: list[tuple[Job, Finished]] = []
@@ -36,7 +44,7 @@ class DiskThreads:
     def submit(self, job: Job, finished: Finished) -> None:
         """Run `job` in a thread, then `finished` with its exception (or None) in the event loop."""
         if not self._submitted:
-            self._loop.call_soon(self._send)
+            self.supervisor.soon("disk", self._send)
         self._submitted.append((job, finished))
 
     def _send(self) -> None:
@@ -49,7 +57,17 @@ class DiskThreads:
     def _work(self) -> None:
         while (batch := self._batches.get()) is not None:
             results = [(finished, _outcome(job)) for job, finished in batch]
-            self._loop.call_soon_threadsafe(_deliver, results)
+            self._loop.call_soon_threadsafe(self._deliver, deque(results))
+
+    def _deliver(self, results: deque[tuple[Finished, BaseException | None]]) -> None:
+        """Each for itself: what one makes of its result must not keep the others from theirs."""
+        until = self.supervisor.monotonic() + TURN_S
+        while results:
+            finished, error = results.popleft()
+            self.supervisor.call("disk", finished, error)
+            if results and self.supervisor.monotonic() > until:
+                self.supervisor.soon("disk", self._deliver, results)
+                return
 
     def stop(self) -> None:
         """End the threads once the work that was sent is done."""
@@ -67,8 +85,3 @@ def _outcome(job: Job) -> BaseException | None:
     except BaseException as error:
         return error
     return None
-
-
-def _deliver(results: list[tuple[Finished, BaseException | None]]) -> None:
-    for finished, error in results:
-        finished(error)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.health import Health
 from headwater.broker.settings import Settings
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.topics import TopicError
 from headwater.log.files import FileSystem, Space
 
@@ -48,7 +48,7 @@ class DiskSpace:
         files: FileSystem,
         root: Path,
         settings: Settings,
-        health: Health,
+        supervisor: Supervisor,
         now_ms: Callable[[], int],
     ) -> None:
         self.free_bytes = self.total_bytes = self.limit_bytes = 0
@@ -57,9 +57,9 @@ class DiskSpace:
         self._files = files
         self._root = root
         self._settings = settings
-        self._health = health
+        self._supervisor = supervisor
         self._now_ms = now_ms
-        self._looking: asyncio.Future[None] | None = None
+        self._is_looking = False
 
     def look(self) -> None:
         """Now, in this thread: at start."""
@@ -71,16 +71,14 @@ class DiskSpace:
 
     def write_failed(self, error: BaseException, executor: Executor) -> None:
         """If it was for want of room, look at once."""
-        if getattr(error, "errno", None) not in FULL or self._looking is not None:
+        if getattr(error, "errno", None) not in FULL or self._is_looking:
             return
 
-        def looked(task: asyncio.Future[None]) -> None:
-            self._looking = None
-            if not task.cancelled() and task.exception() is not None:
-                logger.error("%s: free space is not known: %s", self._root, task.exception())
+        def looked(_: asyncio.Task[None]) -> None:
+            self._is_looking = False
 
-        self._looking = asyncio.ensure_future(self.watch(executor))
-        self._looking.add_done_callback(looked)
+        self._is_looking = True
+        self._supervisor.spawn("disk space", self.watch(executor), looked)
 
     def _apply(self, space: Space) -> None:
         self.free_bytes, self.total_bytes = space
@@ -95,7 +93,7 @@ class DiskSpace:
             logger.warning(
                 "%s: %s are free again; records are taken", self._root, _size(self.free_bytes)
             )
-        self._health.disk_space(self.free_bytes, self.limit_bytes, self.refusing)
+        self._supervisor.health.disk_space(self.free_bytes, self.limit_bytes, self.refusing)
 
     def sentence(self) -> str:
         """Why records are refused, and what to do."""

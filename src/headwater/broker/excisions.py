@@ -40,6 +40,8 @@ REQUESTS = internal_topics.EXCISIONS
 AUDIT = internal_topics.AUDIT
 LOOK_SECONDS = 0.25
 RETRY_SECONDS = 5.0
+LEFT_MAX = 20
+"""How many places that were left an audit record names."""
 
 
 class Excisions:
@@ -136,15 +138,19 @@ class Excisions:
             request = excision_request.read(record.value)
             if request.id in self._ids:
                 raise Refused("there was a request with this id before")
-            removed = await self._excise(request)
+            removed, left = await self._excise(request)
         except Refused as refusal:
             logger.warning("the excision at offset %d is refused: %s", record.offset, refusal)
             return {"status": "refused", "error": str(refusal)}
-        total = sum(removed.values())
-        return {"status": "done", "removed": total, "partitions": removed}
+        line = {"status": "done", "removed": sum(removed.values()), "partitions": removed}
+        if left:
+            why = f"not all could be looked into: {left[0]}. Mend it (`headwater check`), and ask again"
+            line |= {"status": "incomplete", "left": left[:LEFT_MAX], "error": why}
+            logger.error("the excision at offset %d is incomplete: %s", record.offset, left[0])
+        return line
 
-    async def _excise(self, request: Request) -> dict[int, int]:
-        """Records removed (or, in a dry run, found) in each partition."""
+    async def _excise(self, request: Request) -> tuple[dict[int, int], list[str]]:
+        """Records removed (or, in a dry run, found) in each partition; what was left, and why."""
         topic = request.topic
         known = self._broker.catalogue.topics.get(topic)
         if known is None:
@@ -156,16 +162,19 @@ class Excisions:
         if missing:
             raise Refused(f"there is no partition {topic}-{missing[0]}")
         removed: dict[int, int] = {}
+        left: list[str] = []
         for number in numbers:
             partition = self._broker.partition(topic, number)
             if partition is None:
                 raise Refused(f"there is no partition {topic}-{number}")
-            removed[number] = await self._excise_partition(
-                partition, request.target, request.dry_run
-            )
-        return removed
+            result = await self._excise_partition(partition, request.target, request.dry_run)
+            removed[number] = result.records_read - result.records_kept
+            left += [*result.damaged, *result.unreadable]
+        return removed, left
 
-    async def _excise_partition(self, partition: Partition, target: Target, dry_run: bool) -> int:
+    async def _excise_partition(
+        self, partition: Partition, target: Target, dry_run: bool
+    ) -> Result:
         async with partition.rewriting:
             if partition.log.active.size:
                 partition.roll(self._broker.clock.now_ms())
@@ -181,13 +190,13 @@ class Excisions:
             )
             outcome = await run_child(excision.command(log.directory), work.to_json())
             result = Result.from_json(outcome)
-            for sentence in result.unreadable:
+            for sentence in (*result.damaged, *result.unreadable):
                 partition.report_damage(f"not looked into by the excision: {sentence}")
             if result.made and not await put_in_place(
                 self._broker, partition, _plan(work, segments), result, keeps_dirty=True
             ):
                 raise OSError(f"{log.directory} has changed meanwhile")  # retention was quicker
-            return result.records_read - result.records_kept
+            return result
 
     async def _audit(self, line: dict[str, Any]) -> None:
         await self._broker.topics.ensure(AUDIT)

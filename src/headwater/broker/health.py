@@ -48,6 +48,10 @@ class LoopHealth:
     """Turns of the event loop."""
 
     longest_turn_ms: int = 0
+    longest_turn_ran_ms: int = 0
+    """So much of it the loop's thread had a processor; the rest it had to wait for one."""
+    longest_run_ms: int = 0
+    """The most that the loop's thread ran in any turn."""
     slow_turns: int = 0
     limit_ms: int = 0
     last_stack: str | None = None
@@ -105,19 +109,24 @@ class Health:
 
     # ---- the others ----------------------------------------------------------------------------
 
-    def lasted(self, milliseconds: int) -> None:
+    def lasted(self, milliseconds: int, ran_ms: int) -> None:
         """A turn of the loop that was long, and not too long (any thread)."""
         with self._lock:
-            self.loop.longest_turn_ms = max(milliseconds, self.loop.longest_turn_ms)
+            loop = self.loop
+            loop.longest_run_ms = max(ran_ms, loop.longest_run_ms)
+            if milliseconds > loop.longest_turn_ms:
+                loop.longest_turn_ms, loop.longest_turn_ran_ms = milliseconds, ran_ms
 
-    def turned(self, milliseconds: int, stack: str) -> None:
+    def turned(self, milliseconds: int, ran_ms: int, stack: str) -> None:
         """A turn of the loop took longer than it may (any thread)."""
         with self._lock:
             stack = stack[-TEXT_CHARS_MAX:]
             loop = replace(self.loop, last_stack=stack, last_slow_ms=self.now_ms())
             loop.slow_turns += 1
+            loop.longest_run_ms = max(ran_ms, loop.longest_run_ms)
             if milliseconds > loop.longest_turn_ms:
-                loop.longest_turn_ms, loop.longest_stack = milliseconds, stack
+                loop.longest_turn_ms, loop.longest_turn_ran_ms = milliseconds, ran_ms
+                loop.longest_stack = stack
             self.loop = loop
 
     def disk_space(self, free_bytes: int, limit_bytes: int, refusing: bool) -> None:

@@ -6,7 +6,9 @@ commits. Failing to write is final for the records concerned (they are refused, 
 what is durable: `_recover`, in a thread, and until then everything is refused); failing to sync is
 final for the partition, because the operating system may have dropped the pages it could not write: it
 is fenced until the next start has read the disk again. A segment that could not be begun changes
-nothing. Whatever the disk does, callers meet StorageFailed and nothing else.
+nothing. Whatever the disk does, callers meet StorageFailed and nothing else. Whoever waits is told for
+itself: one that fails keeps nobody behind it from its answer, and many are told in several turns of
+the event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from headwater.broker.disk import DiskThreads
+from headwater.broker.disk import TURN_S, DiskThreads
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.record.batch import BatchHeader
 from headwater.record.varint import Buffer
@@ -29,6 +31,7 @@ INLINE_BYTES_MAX = 128 * 1024
 """With durability=os a write this small is only a copy into the page cache."""
 
 RETRY_SECONDS = 1.0
+WAITERS = "those who wait for a partition"
 
 Done = Callable[[Exception | None], None]
 
@@ -51,7 +54,10 @@ class Partition:
         "_reopen",
         "_reported",
         "_settled",
+        "_supervisor",
+        "_telling",
         "_waiting",
+        "_waking",
         "cold_reads",
         "compaction_failed",
         "log",
@@ -83,12 +89,16 @@ class Partition:
         self.compaction_failed = 0
         """Not to be compacted again before this time."""
         self._disk = disk
+        self._supervisor = disk.supervisor
         self._reopen = reopen
         self._must_reopen = False
         self._recovering: asyncio.Task[None] | None = None
         self._committing = False
         self._settled: asyncio.Future[None] | None = None
         self._waiting: deque[tuple[int, Done]] = deque()
+        self._waking: deque[tuple[Watcher, int]] = deque()
+        """Watchers that are still to hear of growth, with its size."""
+        self._telling = False
         self._failed: Exception | None = None
         self._reported: set[str] = set()
 
@@ -202,14 +212,33 @@ class Partition:
     def _finish(self, commit: Commit) -> None:
         before = self.log.durable_offset
         self.log.finish(commit)
-        reached = self.log.durable_offset
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= reached:
-            waiting.popleft()[1](None)
-        if reached > before and self.watchers:
+        if self.log.durable_offset > before and self.watchers:
             size = commit.size()
-            for watcher in tuple(self.watchers):
-                watcher.grew(size)
+            self._waking.extend((watcher, size) for watcher in self.watchers)
+        if not self._telling:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell those whose time has come, for a while; the rest in the next turns."""
+        self._telling = False
+        until = self._supervisor.monotonic() + TURN_S
+        while self._tell_one():
+            if self._supervisor.monotonic() > until:
+                self._telling = True
+                self._supervisor.soon(WAITERS, self._tell)
+                return
+
+    def _tell_one(self) -> bool:
+        """Whether there was one: first those who wait for their own records."""
+        if self._waiting and self._waiting[0][0] <= self.log.durable_offset:
+            self._supervisor.call(WAITERS, self._waiting.popleft()[1], None)
+            return True
+        if self._waking:
+            watcher, size = self._waking.popleft()
+            if watcher in self.watchers:  # it may have had its answer meanwhile
+                self._supervisor.call(WAITERS, watcher.grew, size)
+            return True
+        return False
 
     def _write_failed(self, error: BaseException) -> None:
         """Refuse everything that is not durable, and go back to what is."""
@@ -220,7 +249,9 @@ class Partition:
             self.number,
             error,
         )
-        self._disk.write_failed(error)
+        while self._tell_one():  # what is durable is, whatever comes now
+            pass
+        self._supervisor.call(WAITERS, self._disk.write_failed, error)
         self.log.forget_staged()
         if isinstance(error, SyncFailed):
             self._fence(error)
@@ -239,11 +270,11 @@ class Partition:
     def _tell_waiting(self, failure: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, done in waiting:
-            done(failure)
+            self._supervisor.call(WAITERS, done, failure)
 
     def _begin_recovery(self) -> None:
         if self._must_reopen and self._recovering is None:
-            self._recovering = asyncio.ensure_future(self._recover())
+            self._recovering = self._supervisor.spawn("recovery", self._recover())
 
     async def _recover(self) -> None:
         """Go back to what is durable, then tell those who waited: they may send it again at once."""
@@ -260,7 +291,7 @@ class Partition:
 
     def _retry(self) -> None:
         """Soon, whether or not somebody writes: readers wait for it as well."""
-        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._begin_recovery)
+        self._supervisor.later(RETRY_SECONDS, "recovery", self._begin_recovery)
 
     async def _read_anew(self) -> None:
         """The log as the disk has it; disk work, in a thread. Held: `maintenance`."""
@@ -336,7 +367,9 @@ class Partition:
 
     def refuse(self, why: Exception) -> None:
         """No more appends, and nobody waits any longer: deleted, or the broker stops."""
+        while self._tell_one():
+            pass
         self._failed, self._must_reopen = why, False
         self._tell_waiting(why)
         for watcher in tuple(self.watchers):
-            watcher.grew(0)
+            self._supervisor.call(WAITERS, watcher.grew, 0)

@@ -33,29 +33,42 @@ NO_ANSWER: Response = MappingProxyType({})
 class Later:
     """An answer that comes later. Lighter than a future: `set` calls its one listener at once."""
 
-    __slots__ = ("_listener", "on_cancel", "response")
+    __slots__ = ("_listener", "_on_failure", "failure", "on_cancel", "response")
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self.response: Response | None = None
+        self.failure: Exception | None = None
         self.on_cancel = on_cancel
         """Called if the client goes away first."""
         self._listener: Callable[[Response], None] | None = None
+        self._on_failure: Callable[[Exception], None] | None = None
 
     def set(self, response: Response) -> None:
         """Give the answer; only the first counts."""
-        if self.response is None:
+        if self.response is None and self.failure is None:
             self.response = response
             if self._listener is not None:
                 self._listener(response)
 
-    def listen(self, listener: Callable[[Response], None]) -> None:
+    def fail(self, error: Exception) -> None:
+        """There will be no answer, for a reason that is ours."""
+        if self.response is None and self.failure is None:
+            self.failure = error
+            if self._on_failure is not None:
+                self._on_failure(error)
+
+    def listen(
+        self, listener: Callable[[Response], None], on_failure: Callable[[Exception], None]
+    ) -> None:
         if self.response is not None:
             listener(self.response)
+        elif self.failure is not None:
+            on_failure(self.failure)
         else:
-            self._listener = listener
+            self._listener, self._on_failure = listener, on_failure
 
     def cancel(self) -> None:
-        self._listener = None
+        self._listener = self._on_failure = None
         if self.on_cancel is not None:
             self.on_cancel()
 

@@ -4,6 +4,9 @@
     duty    a piece of such a task: its failure is its own, and the task goes on
     spawn   work that is done once: its failure is logged and counted
     whole   the same, awaited; a stop waits for its end
+    call    somebody else's callback: its failure is its own, and those behind it are called
+    later   the same, after a while
+    soon    the same, in the next turn of the event loop
 
 Whatever fails is logged with its cause and traceback, counted, and shown (`health`). The wait before a
 task is started again grows from `FIRST_WAIT_S` to `LONGEST_WAIT_S`. A cancelled task ends.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -29,6 +32,8 @@ CALM_S = 60.0
 REPEATED_S = 60.0
 """A failure that is the same as the one before is logged no more often than this."""
 
+CALLBACKS = "callbacks"
+
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -38,7 +43,7 @@ class Supervisor:
 
     def __init__(self, health: Health, clock: Clock) -> None:
         self.health = health
-        self._clock = clock
+        self.monotonic = clock.monotonic
         self._tasks: set[asyncio.Task[Any]] = set()
         self._logged: dict[str, tuple[str | None, float]] = {}
 
@@ -48,12 +53,36 @@ class Supervisor:
         """Until it is cancelled, or ends by itself."""
         return self._keep(asyncio.create_task(self._keep_running(name, work), name=name))
 
-    def spawn(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def spawn(
+        self,
+        name: str,
+        work: Awaitable[T],
+        done: Callable[[asyncio.Task[T]], None] | None = None,
+    ) -> asyncio.Task[T]:
         """Once. `name` is that of its kind, so that there are few; its failure is seen even if
-        nobody awaits it."""
-        task = self._keep(asyncio.create_task(work, name=name))
-        task.add_done_callback(lambda done: self._observe(name, done))
+        nobody awaits it. `done` is called at its end, however it ends."""
+        coroutine = work if isinstance(work, Coroutine) else _awaited(work)
+        task = self._keep(asyncio.create_task(coroutine, name=name))
+        task.add_done_callback(lambda ended: self._observe(name, ended))
+        if done is not None:
+            task.add_done_callback(lambda ended: self.call(name, done, ended))
         return task
+
+    def call(self, name: str, callback: Callable[..., object], *arguments: object) -> None:
+        """Now."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            self.failed(name, error)
+
+    def later(
+        self, seconds: float, name: str, callback: Callable[..., object], *arguments: object
+    ) -> asyncio.TimerHandle:
+        loop = asyncio.get_running_loop()
+        return loop.call_later(seconds, self.call, name, callback, *arguments)
+
+    def soon(self, name: str, callback: Callable[..., object], *arguments: object) -> None:
+        asyncio.get_running_loop().call_soon(self.call, name, callback, *arguments)
 
     @contextmanager
     def duty(self, name: str, what: str = "") -> Iterator[None]:
@@ -83,6 +112,12 @@ class Supervisor:
             task.cancel()
             await asyncio.wait([task])
 
+    async def settle(self, names: Container[str], seconds: float) -> None:
+        """Wait, no longer than this, for the end of work of these names."""
+        tasks = [task for task in self._tasks if task.get_name() in names]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
     async def stop(self) -> None:
         """Stop whatever still runs."""
         while tasks := [task for task in self._tasks if not task.done()]:
@@ -96,7 +131,7 @@ class Supervisor:
         """Log it with its cause, count it, show it."""
         told = self.health.failed(name, error, what)
         before, when = self._logged.get(name, (None, 0.0))
-        now = self._clock.monotonic()
+        now = self.monotonic()
         if before == told.last_failure and now - when < REPEATED_S:
             return
         self._logged[name] = (told.last_failure, now)
@@ -108,7 +143,7 @@ class Supervisor:
         error = context.get("exception")
         message = str(context.get("message", ""))
         if isinstance(error, Exception):
-            self.failed("callbacks", error, message)
+            self.failed(CALLBACKS, error, message)
         else:
             logger.error("event loop: %s", message)
 
@@ -132,19 +167,23 @@ class Supervisor:
         task = self.health.task(name)
         try:
             while True:
-                began = self._clock.monotonic()
+                began = self.monotonic()
                 self.health.began(name)
                 try:
                     await work()
                     return
                 except Exception as error:
-                    if self._clock.monotonic() - began > CALM_S:
+                    if self.monotonic() - began > CALM_S:
                         task.failures_in_a_row = 0
                     self.failed(name, error)
                 task.doing = "waiting"
                 await asyncio.sleep(wait_s(task.failures_in_a_row))
         finally:
             task.doing = "ended"
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
 
 
 def wait_s(failures: int) -> float:

@@ -6,6 +6,9 @@ measured from the question on, so up to a quarter of the limit of it may be miss
 
 Not every silence is a turn: a process that was stopped (SIGSTOP, a machine that sleeps) is silent, too.
 Then this thread has not run either, and no processor time has gone by: such time does not count.
+And on a machine with more work than processors the loop waits for its turn like everybody else: so it is
+told how long its thread really ran in that time. Little of it: the machine is too busy, and not the turn
+too long.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from typing import NamedTuple
 
 from headwater.broker.health import Health
 
@@ -26,6 +30,13 @@ ASKS_PER_LIMIT = 4
 LOG_EVERY_S = 10.0
 OFF_S = 1.0
 FRAMES_MAX = 12
+
+
+class Turn(NamedTuple):
+    """As long as it took, and how much of that the loop's thread had a processor."""
+
+    seconds: float
+    ran_s: float
 
 
 class Watchdog:
@@ -61,20 +72,21 @@ class Watchdog:
                 continue
             self._health.loop.limit_ms = self._limit_ms()
             try:
-                turn_s, stack = self._ask(loop, watched, limit_s)
+                turn, stack = self._ask(loop, watched, limit_s)
             except RuntimeError:  # the loop is closed
                 return
             if self._stopped.is_set():
                 return
-            self._judge(turn_s, limit_s, stack)
+            self._judge(turn, limit_s, stack)
             self._stopped.wait(limit_s / ASKS_PER_LIMIT)
 
     def _ask(
         self, loop: asyncio.AbstractEventLoop, watched: int, limit_s: float
-    ) -> tuple[float, str]:
+    ) -> tuple[Turn, str]:
         """How long the loop took to answer, and the deepest stack seen meanwhile: the others
         were between two callbacks, and tell nothing."""
         step_s, stack = limit_s / ASKS_PER_LIMIT, ""
+        ran_before = ran_s(watched)
         self._answered.clear()
         loop.call_soon_threadsafe(self._answered.set)
         turn_s, answered = 0.0, False
@@ -85,23 +97,29 @@ class Watchdog:
             turn_s += counted(passed, cpu, step_s)
             if not answered:
                 stack = max(stack, stack_of(watched), key=lambda seen: seen.count("\n"))
-        return turn_s, stack
+        return Turn(turn_s, min(ran_s(watched) - ran_before, turn_s)), stack
 
-    def _judge(self, turn_s: float, limit_s: float, stack: str) -> None:
-        milliseconds = round(turn_s * 1000)
-        if turn_s < limit_s:
+    def _judge(self, turn: Turn, limit_s: float, stack: str) -> None:
+        milliseconds, ran_ms = round(turn.seconds * 1000), round(turn.ran_s * 1000)
+        if turn.seconds < limit_s:
             if milliseconds * 2 > self._health.loop.limit_ms:
-                self._health.lasted(milliseconds)
+                self._health.lasted(milliseconds, ran_ms)
             return
         stack = stack or "(it was over before it could be looked at)"
-        self._health.turned(milliseconds, stack)
+        self._health.turned(milliseconds, ran_ms, stack)
         now = time.monotonic()
         if now - self._logged_at < LOG_EVERY_S:
             self._unlogged += 1
             return
         more = f"; {self._unlogged} others since the last such line" if self._unlogged else ""
-        logger.warning("the event loop was busy for %d ms%s:\n%s", milliseconds, more, stack)
+        sentence = "the event loop was busy for %d ms (its thread ran for %d of them)%s:\n%s"
+        logger.warning(sentence, milliseconds, ran_ms, more, stack)
         self._logged_at, self._unlogged = now, 0
+
+
+def ran_s(thread: int) -> float:
+    """Processor time that a thread has had until now."""
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 def counted(passed_s: float, cpu_s: float, step_s: float) -> float:

@@ -17,6 +17,10 @@ class Refused(HeadwaterError):
     """The broker answered, and the answer was no."""
 
 
+class Undecided(HeadwaterError):
+    """The broker was told to do it, and never said whether it did."""
+
+
 class NotThere(HeadwaterError):
     """The topic, partition, offset or group that was named does not exist."""
 

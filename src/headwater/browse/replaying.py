@@ -1,8 +1,9 @@
 """A range of a topic's records into another topic, with keys, values, headers and timestamps as they are.
 
 One transaction by default: readers of the target see all of it or nothing, and a replay that was interrupted
-left nothing. A range that is too long for that (`transaction.max.timeout.ms` of the broker, 15 minutes) goes
-in batches, each of them a transaction; then the error says from where to go on.
+left nothing. A commit that is not answered is looked up (`outcome`), and never guessed. A range that is too
+long for one transaction (`transaction.max.timeout.ms` of the broker, 15 minutes) goes in batches, each of
+them a transaction; then the error says from where to go on.
 
 The partition stays the same where both topics have as many; else a key goes where Kafka's partitioner
 puts it.
@@ -15,12 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from headwater.browse import ranges as reading
-from headwater.browse.errors import Misunderstood, Refused, translated
+from headwater.browse.errors import Misunderstood, Refused, Undecided, translated
 from headwater.browse.filters import Keep
 from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
+from headwater.browse.outcome import Outcome, outcome_of
 from headwater.browse.places import BEGINNING, END, Place, located
 from headwater.browse.records import Cursor, Range, Record
 
@@ -112,18 +114,25 @@ class _Run:
         self.sent = self._pending = 0
         self._refused: Any = None
         self._is_open = False
-        self._producer = log.new_producer(
-            transactional_id=f"headwater-replay-{uuid.uuid4().hex}",
+        self._witness: TopicPartition | None = None
+        self._id = f"headwater-replay-{uuid.uuid4().hex}"
+        try:
+            self._producer = self._opened()
+        except KafkaException as failure:
+            raise translated(failure.args[0], self._what, log.bootstrap) from None
+
+    def _opened(self) -> Producer:
+        """A producer under this replay's id; who had that before is fenced, and its transaction decided."""
+        producer = self._log.new_producer(
+            transactional_id=self._id,
             transaction_timeout_ms=TRANSACTION_MS,
             message_timeout_ms=int(TIMEOUT_S * 3000),
             linger_ms=20,
             compression_type="lz4",
             metadata_recovery_strategy="none",  # see docs/transactions.md
         )
-        try:
-            self._producer.init_transactions(TIMEOUT_S)
-        except KafkaException as failure:
-            raise translated(failure.args[0], self._what, log.bootstrap) from None
+        producer.init_transactions(TIMEOUT_S)
+        return producer
 
     @property
     def _what(self) -> str:
@@ -135,6 +144,7 @@ class _Run:
             return
         if not self._is_open:
             self._producer.begin_transaction()
+            self._witness = None
             self._is_open = True
         self._send(record)
         self.sent += 1
@@ -152,9 +162,43 @@ class _Run:
             self._producer.flush(TIMEOUT_S * 3)
             if self._refused is not None:
                 raise KafkaException(self._refused)
-            self._producer.commit_transaction(TIMEOUT_S)
+            self._decide()
             self._is_open, self._pending = False, 0
         self._committed = dict(self._at)
+
+    def _decide(self) -> None:
+        try:
+            self._producer.commit_transaction(TIMEOUT_S)
+        except (KafkaException, KeyboardInterrupt) as failure:
+            is_told = isinstance(failure, KafkaException)
+            if is_told and failure.args[0].txn_requires_abort():
+                raise  # the broker has refused it
+            self._is_open = False  # what becomes of it is no longer ours to say
+            found = outcome_of(self._log, self._fence, self._witness)
+            if found is Outcome.UNKNOWN:
+                raise self._undecided() from None
+            if found is Outcome.ABORTED or not is_told:
+                raise
+
+    def _fence(self) -> None:
+        self._producer = self._opened()
+
+    def _undecided(self) -> Undecided:
+        certain = self.sent - self._pending
+        before = f"{certain:,} records were replayed, and " if certain else ""
+        assert self._witness is not None
+        place = Cursor({self._witness.partition: self._witness.offset})
+        again = (
+            "replay again"
+            if self._batch is None
+            else f"go on with --from {Cursor(self._committed)}"
+        )
+        return Undecided(
+            f"{self._what}: {before}whether the last {self._pending:,} were is not known, as the broker at "
+            f"{self._log.bootstrap} did not answer their commit",
+            hint=f"after {TRANSACTION_MS // 60_000} minutes it is decided: if headwater tail "
+            f"{self._plan.target} --from {place} begins with that record, they were; if not, {again}",
+        )
 
     def abort(self) -> None:
         if self._is_open:
@@ -201,6 +245,8 @@ class _Run:
             return record.partition
         return None if record.key is not None else record.partition % self._plan.target_partitions
 
-    def _heard(self, error: Any, _message: Any) -> None:
-        if error is not None and self._refused is None:
+    def _heard(self, error: Any, message: Any) -> None:
+        if error is None:
+            self._witness = TopicPartition(self._plan.target, message.partition(), message.offset())
+        elif self._refused is None:
             self._refused = error

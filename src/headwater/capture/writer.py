@@ -117,7 +117,7 @@ class Writer:
             producer.begin_transaction()
             self._produce(producer, batch.records)
             value = json.dumps({"position": batch.position, "ts_ms": int(time.time() * 1000)})
-            producer.produce(POSITIONS, value.encode(), self._name.encode(), 0)
+            _when_room(producer, POSITIONS, value.encode(), self._name.encode(), 0)
             producer.commit_transaction(TIMEOUT_S)
             if self._failed is not None:  # cannot be: the commit would have failed
                 raise KafkaException(self._failed)
@@ -155,38 +155,16 @@ class Writer:
     def _produce(self, producer: Producer, records: Iterable[Record]) -> None:
         produce = producer.produce
         for record in records:
-            try:
-                if len(record) == 3:
+            if len(record) == 3:
+                try:
                     produce(record[0], record[2], record[1])
-                else:
-                    self._produce_full(producer, record)
-            except BufferError:
-                self._produce_when_room(producer, record)
-
-    def _produce_when_room(self, producer: Producer, record: Record) -> None:
-        """librdkafka's queue has a bound: wait until some of it is sent."""
-        while True:
-            producer.poll(0.05)
-            try:
-                self._produce_full(producer, record)
-                return
-            except BufferError:
+                except BufferError:
+                    _when_room(producer, record[0], record[2], record[1])
                 continue
-
-    def _produce_full(self, producer: Producer, record: Record) -> None:
-        if len(record) == 3:
-            producer.produce(record[0], record[2], record[1])
-            return
-        topic, key, value, headers, partition = record
-        if partition == EVERY_PARTITION:
-            places = list(range(self._partition_count(topic)))
-        else:
-            places = [partition]
-        # Room for all of them first: a copy written twice would be a change that never was.
-        while len(producer) + len(places) >= 500_000:
-            producer.poll(0.05)
-        for place in places:
-            producer.produce(topic, value, key, place, headers=headers)
+            topic, key, value, headers, partition = record
+            every = partition == EVERY_PARTITION
+            for place in range(self._partition_count(topic)) if every else (partition,):
+                _when_room(producer, topic, value, key, place, headers=headers)
 
     def _partition_count(self, topic: str) -> int:
         if not self._partitions.get(topic):
@@ -197,6 +175,19 @@ class Writer:
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:
             self._failed = error
+
+
+def _when_room(producer: Producer, *words: Any, **more: Any) -> None:
+    """Produce one message; while librdkafka's queue is full, by count or by bytes, wait for room.
+
+    One message at a time: of several, those before the full queue would be produced twice.
+    """
+    while True:
+        try:
+            producer.produce(*words, **more)
+            return
+        except BufferError:
+            producer.poll(0.05)
 
 
 def read_positions(

@@ -71,6 +71,8 @@ class Given:
     master: str = DEFAULT_MASTER
     settings: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
+    batch_records_max: int = 1_000_000
+    batch_bytes_max: int = 1 << 30
 
 
 def understood(
@@ -96,6 +98,8 @@ def understood(
         project.master if master == DEFAULT_MASTER else master,
         {**project.conf, **settings},
         {**declared, **targets},
+        project.batch_records_max,
+        project.batch_bytes_max,
     )
 
 
@@ -117,4 +121,6 @@ def order_of(given: Given) -> Order:
         master=given.master,
         client=client_config(),
         settings=given.settings,
+        batch_records_max=given.batch_records_max,
+        batch_bytes_max=given.batch_bytes_max,
     )

@@ -91,8 +91,12 @@ def _sentences(report: Report, kafka: str, *, dry_run: bool) -> list[str]:
         said.append(f"Kafka does not know these settings of {topic}: {', '.join(names)}.")
     if report.share_groups:
         said.append(
-            f"Share groups are not moved: {', '.join(report.share_groups)} begin where Kafka lets them."
+            f"Share groups are not moved: {', '.join(report.share_groups)} begin where Kafka's "
+            "share.auto.offset.reset says, by default at the end, and skip what they had not settled; "
+            "first let them begin where they should: headwater groups reset."
         )
+    for kind, names in report.left_behind.items():
+        said.append(f"Not moved, make them in Kafka: {kind}: {', '.join(names)}.")
     if report.backup is not None:
         said.append(
             f"headwater.toml has the new addresses; the old file is {report.backup.name}. "

@@ -49,6 +49,9 @@ def run(
     batch_records_max: int = typer.Option(
         1_000_000, "--batch-records-max", min=1, help="How many records a batch of a query takes."
     ),
+    batch_bytes_max: int = typer.Option(
+        1 << 30, "--batch-bytes-max", min=1, help="How many bytes a batch takes, about."
+    ),
     conf: list[str] = typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark."),
 ) -> int:
     """Run the queries that pipeline files declare, until told to stop.
@@ -88,6 +91,7 @@ def run(
         targets=targets,
         wait_for_topics=wait_for_topics,
         batch_records_max=batch_records_max,
+        batch_bytes_max=batch_bytes_max,
     )
     return run_pipelines(order, _say)
 

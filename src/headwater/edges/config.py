@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headwater.edges.errors import BadEdges
-from headwater.project.file import Lines, Project
+from headwater.project.file import Lines, Project, is_address
 from headwater.project.parts import EDGES_LISTEN
 
 KINDS = {
@@ -110,6 +110,8 @@ def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict
                 words[key] = document[key]
             else:
                 mistakes.append(("edges", f"{key} = {document[key]!r} is no text in quotes"))
+    if "listen" in words and not is_address(words["listen"]):
+        mistakes.append(("edges", f"listen = {words.pop('listen')!r} is no HOST:PORT"))
     origins = document.get("origins", [])
     if isinstance(origins, list) and all(_is_origin(each) for each in origins):
         words["origins"] = tuple(each.rstrip("/").lower() for each in origins)

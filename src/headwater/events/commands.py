@@ -55,7 +55,24 @@ class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
     reply: ReplyTo | None = None
 
 
+class Sender(msgspec.Struct, frozen=True):
+    """Who waits for an answer to a command that was not understood, as far as it says so."""
+
+    reply: ReplyTo
+    id: str = ""
+    command: str = ""
+
+
 _wire = msgspec.json.Decoder(_Wire)
+_sender = msgspec.json.Decoder(Sender)
+
+
+def sender_of(value: bytes) -> Sender | None:
+    """Of a command in whatever state; None where nobody waits, or nobody can tell."""
+    try:
+        return _sender.decode(value)
+    except msgspec.MsgspecError:
+        return None
 
 
 class CommandCodec:

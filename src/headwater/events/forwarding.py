@@ -27,12 +27,16 @@ from headwater.events.errors import (
     Fenced,
     OutcomeUnknown,
     Stopped,
+    UnknownEvent,
 )
 from headwater.events.ledger import Decision
 
 logger = logging.getLogger("headwater.events")
 TIMEOUT_S = 30.0
-_FAILURES: dict[Any, type[EventsError]] = {each.__name__: each for each in (Busy, Fenced, Stopped)}
+_AGAIN_S = 1.0
+_FAILURES: dict[Any, type[EventsError]] = {
+    each.__name__: each for each in (Busy, Fenced, Stopped, UnknownEvent)
+}
 
 
 class Forwarding:
@@ -50,6 +54,8 @@ class Forwarding:
         self._loop = loop
         self._name = uuid.uuid4().hex
         self._waiting: dict[Decision, asyncio.Future[Answer]] = {}
+        self.failures = 0
+        """Of the thread that hears the replies, since the start."""
         self._opening = asyncio.Lock()
         self._producer: Producer | None = None
         self._ending = threading.Event()
@@ -116,11 +122,16 @@ class Forwarding:
 
     def _listen(self, consumer: Consumer) -> None:
         while not self._ending.is_set():
-            for message in consumer.consume(500, 0.1):
-                if message.error() is None and message.key() == self._name.encode():
-                    self._heard(message.value() or b"")
-            if self._producer is not None:
-                self._producer.poll(0)
+            try:
+                for message in consumer.consume(500, 0.1):
+                    if message.error() is None and message.key() == self._name.encode():
+                        self._heard(message.value() or b"")
+                if self._producer is not None:
+                    self._producer.poll(0)
+            except Exception:  # of these replies: the thread must go on for all others
+                self.failures += 1
+                logger.exception("%s: hearing replies failed", self._aggregate.replies)
+                self._ending.wait(_AGAIN_S)
         consumer.close()
 
     def _heard(self, value: bytes | str) -> None:

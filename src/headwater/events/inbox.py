@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from headwater.events import answers
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Accepted, Refused
-from headwater.events.commands import Asked, CommandCodec, ReplyTo
+from headwater.events.commands import Asked, CommandCodec, ReplyTo, sender_of
 from headwater.events.errors import Closed, EventsError
 from headwater.views.deadletters import HEADER
 
@@ -54,18 +54,21 @@ class Inbox:
             try:
                 asked, reply = self._codec.decode(message.value() or b"")
             except EventsError as error:
-                self._bury(message, entry, str(error))
+                self._bury(message, entry, error)
                 continue
             self._submit(partition, asked, self._answer(entry, asked, reply))
 
-    def _bury(self, message: Message, entry: list[Any], why: str) -> None:
-        """What is no command goes to the dead letters, with its place and the reason."""
+    def _bury(self, message: Message, entry: list[Any], error: EventsError) -> None:
+        """What is no command goes to the dead letters, with its place and the reason.
+
+        Whoever waits for its answer is told then: a newer process may know commands that we do not.
+        """
         said = {
             "topic": self._aggregate.inbox,
             "partition": str(message.partition()),
             "offset": str(message.offset()),
             "group": self._aggregate.owners,
-            "message": why,
+            "message": str(error),
         }
         headers = [(f"{HEADER}{name}", value.encode()) for name, value in said.items()]
         self._producer.produce(
@@ -73,10 +76,26 @@ class Inbox:
             message.value(),
             message.key(),
             0,
-            on_delivery=self._delivered(entry),
+            on_delivery=self._buried(message, entry, error),
             headers=[*headers, *(message.headers() or [])],
         )
         self._producer.poll(0)
+
+    def _buried(
+        self, message: Message, entry: list[Any], error: EventsError
+    ) -> Callable[[KafkaError | None, object], None]:
+        sender = sender_of(message.value() or b"")
+        delivered = self._delivered(entry)
+        if sender is None:
+            return delivered
+
+        def then_told(failure: KafkaError | None, letter: object) -> None:
+            if failure is not None:
+                delivered(failure, letter)
+            else:
+                self._reply(entry, sender.id, sender.command, sender.reply, error)
+
+        return then_told
 
     def _delivered(self, entry: list[Any]) -> Callable[[KafkaError | None, object], None]:
         def delivered(error: KafkaError | None, _: object) -> None:
@@ -97,16 +116,18 @@ class Inbox:
             if reply is None:
                 entry[1] = True
             else:
-                self._reply(entry, asked, reply, outcome)
+                self._reply(entry, asked.id, asked.command_id, reply, outcome)
 
         return answered
 
-    def _reply(self, entry: list[Any], asked: Asked, reply: ReplyTo, outcome: Any) -> None:
+    def _reply(
+        self, entry: list[Any], aggregate_id: str, command_id: str, reply: ReplyTo, outcome: Any
+    ) -> None:
         if isinstance(outcome, Accepted | Refused):
             said = answers.to_reply(outcome)
         else:
             said = {"failed": str(outcome), "error": type(outcome).__name__}
-        value = json.dumps({"id": asked.id, "command": asked.command_id, "to": reply.to, **said})
+        value = json.dumps({"id": aggregate_id, "command": command_id, "to": reply.to, **said})
         self._producer.produce(
             self._aggregate.replies,
             value,

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 logger = logging.getLogger("headwater.events")
 
 RELEASE_DEADLINE_S = 10.0
+AGAIN_S = 1.0
 _POLL_S = 0.1
 _MESSAGES_MAX = 500
 
@@ -48,6 +49,8 @@ class Membership:
         member: Member,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self.failures = 0
+        """Of the member's thread, since the start."""
         self._topic = topic
         self._member = member
         self._loop = loop
@@ -96,12 +99,16 @@ class Membership:
                     change = self._consumer.pause if paused else self._consumer.resume
                     change(self._consumer.assignment())
                 self._commit()
+                good = [each for each in found if each.error() is None]
+                if good:
+                    self._loop.call_soon_threadsafe(self._member.arrived, good)
             except KafkaException as error:
+                self.failures += 1
                 logger.warning("%s: %s", self._topic, error)
-                continue
-            good = [each for each in found if each.error() is None]
-            if good:
-                self._loop.call_soon_threadsafe(self._member.arrived, good)
+            except Exception:  # a member that is silent for good would keep its partitions closed
+                self.failures += 1
+                logger.exception("%s: the member failed, and goes on", self._topic)
+                self._ending.wait(AGAIN_S)
         self._consumer.close()
 
     def _commit(self) -> None:

@@ -26,6 +26,8 @@ class Watch:
     def __init__(
         self, topic: str, settings: Mapping[str, str], owners: Mapping[int, Owner]
     ) -> None:
+        self.failures = 0
+        """Looks that failed, since the start."""
         self._topic = topic
         self._owners = owners
         self._cluster = Cluster({**settings, "default.api.timeout.ms": _TIMEOUT_MS})
@@ -41,12 +43,15 @@ class Watch:
             await asyncio.sleep(EVERY_S)
             try:
                 ends = await asyncio.to_thread(self._ends, list(self._owners))
+                for partition, end in ends.items():
+                    if partition in self._owners:
+                        self._owners[partition].catch_up(end)
             except (SparkError, Disconnected) as error:
+                self.failures += 1
                 logger.warning("%s: %s", self._topic, error)
-                continue
-            for partition, end in ends.items():
-                if partition in self._owners:
-                    self._owners[partition].catch_up(end)
+            except Exception:  # of this look; the next one may see what this one did not
+                self.failures += 1
+                logger.exception("%s: looking for its end failed", self._topic)
 
     def _ends(self, partitions: list[int]) -> dict[int, int]:
         wanted = dict.fromkeys([(self._topic, each) for each in partitions], LATEST)

@@ -10,9 +10,10 @@ Read at start by `progress`, `store` and `recovery`, written by `progress`, `sto
     durable-offset            (per partition, ours)
         offset int64 | crc32c of it uint32
 
-`durable-offset` is written after every group commit and never waited for: after a kill it tells
-exactly what had been acknowledged, after a power cut it may be older, but must never be ahead of what
-is on disk. Below it the log is taken as whole; only what lies above is looked at by recovery.
+`durable-offset` is written after every group commit and, but for the catalogue's, never waited for:
+after a kill it tells exactly what had been acknowledged, after a power cut it may be older, but must
+never be ahead of what is on disk. Below it the log is taken as whole; only what lies above is looked at
+by recovery.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 DURABLE_OFFSET = "durable-offset"
 
+_MISREAD_CHARACTERS_MAX = 2
 _DURABLE = struct.Struct(">qI")
 _DIGITS_MAX = 20
 
@@ -119,6 +121,13 @@ def read_topic_id(files: Reads, directory: Path) -> uuid.UUID | None:
             except ValueError:
                 return None
     return None
+
+
+def is_misread(found: uuid.UUID, wanted: uuid.UUID) -> bool:
+    """Whether `found` is `wanted` with a character or two damaged: ids of two topics have little in
+    common."""
+    pairs = zip(encode_topic_id(found), encode_topic_id(wanted), strict=True)
+    return sum(one != other for one, other in pairs) <= _MISREAD_CHARACTERS_MAX
 
 
 def write_topic_id(files: FileSystem, directory: Path, topic_id: uuid.UUID) -> None:

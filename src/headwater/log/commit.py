@@ -44,6 +44,7 @@ class Commit:
     unsynced: list[Segment] = field(default_factory=list)
     """Segments to sync; none with durability=os."""
     durable_file: File | None = None
+    syncs_durable_file: bool = False
     is_synced: bool = False
     """Once it has run, everything before its end is on disk."""
 
@@ -87,6 +88,9 @@ class Commit:
                 _drop_old_snapshots(self.files, self.directory)
             if self.durable_file is not None:
                 self.durable_file.write(0, [checkpoints.pack_durable_offset(self.end_offset)])
+                if self.syncs_durable_file:
+                    self.durable_file.sync()
+                    self.files.sync_dir(self.directory)
         except OSError as error:
             logger.error("%s: snapshot or position not saved: %s", self.directory, error)
 

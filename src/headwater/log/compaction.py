@@ -21,9 +21,6 @@ replaces ended. A crash at any point must leave the old or the new segments, who
 
 from __future__ import annotations
 
-import argparse
-import fcntl
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -31,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.log import segment as segments
-from headwater.log import swap
+from headwater.log import swap, worker
 from headwater.log.cleaned import CannotCompact
 from headwater.log.cleaning import compact
 from headwater.log.compaction_plan import Made, Plan, Result, plan, prepare
@@ -40,7 +37,6 @@ from headwater.log.files import Files
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
-from headwater.record.errors import RecordError
 
 __all__ = [
     "CannotCompact",
@@ -57,7 +53,6 @@ __all__ = [
     "prepare",
 ]
 
-_NICE = 10
 """Whoever has something better to do with the processor goes first."""
 
 
@@ -163,44 +158,24 @@ def _opened(log: PartitionLog, made: Made, created_ms: int) -> Segment:
 
 
 def command(directory: Path) -> list[str]:
-    """What to run, with the plan on standard input. It gives up when this process is gone."""
-    arguments = ["--directory", str(directory), "--plan", "-", "--parent", str(os.getpid())]
-    return [sys.executable, "-P", "-m", "headwater.log.compaction", *arguments]
+    """What to run, with the plan on standard input (`worker`)."""
+    return worker.command("headwater.log.compaction", directory)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """`python -m headwater.log.compaction`: 0 and the result as JSON, or 1 and why not."""
-    parser = argparse.ArgumentParser(prog="headwater.log.compaction", description=main.__doc__)
-    parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
-    parser.add_argument(
-        "--plan", required=True, help="the plan as JSON, or - to read it from stdin"
-    )
-    parser.add_argument("--parent", type=int, help="give up when this is no longer the parent")
-    given = parser.parse_args(arguments)
-    work = Plan.from_json(sys.stdin.read() if given.plan == "-" else given.plan)
+    return worker.run("headwater.log.compaction", arguments, _compact)
+
+
+def _compact(directory: Path, told: str, check: worker.Check) -> str:
+    work = Plan.from_json(told)
     pace = paced(work.bytes_per_second)
 
     def between(size: int) -> None:
-        if given.parent not in (None, os.getppid()):
-            raise CannotCompact("the broker that asked for this is gone")
+        check()
         pace(size)
 
-    os.nice(_NICE)
-    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # A process that outlived its broker may still be writing here.
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        result = compact(Files(), given.directory, work, between=between)
-    except BlockingIOError:
-        print(f"{given.directory}: another compaction is at work here", file=sys.stderr)
-        return 1
-    except (RecordError, CannotCompact, OSError) as error:
-        print(f"{given.directory}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        os.close(folder)
-    print(result.to_json())
-    return 0
+    return compact(Files(), directory, work, between=between).to_json()
 
 
 def paced(

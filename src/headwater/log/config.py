@@ -50,3 +50,5 @@ class LogConfig:
 
     durability: str = "disk"
     """`disk`: acknowledged after fdatasync; `os`: after the write, which is Kafka's habit."""
+    syncs_durable_offset: bool = False
+    """`durable-offset` survives a power cut, too: whoever cuts this log is always found out."""

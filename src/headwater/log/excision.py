@@ -4,30 +4,28 @@ The broker (`excisions`) runs `main` in a process of its own, as with compaction
 in place in the same way (`compaction.begin`, `swap`). Every batch keeps its place, its offsets and its
 producer's numbers, even if no record is left in it; so all other records keep their offsets and
 nothing looks like a gap. A batch whose records cannot be read, which earlier versions stored, is left as
-it is and named in the result: it can be taken out by its offsets. What is taken out is named by offsets,
-or by the salted SHA-256 of a key: the key itself is personal data as often as not, and must not be
-written down once more.
+it is and named in the result: it can be taken out by its offsets. So is a damaged segment. What is taken
+out is named by offsets, or by the salted SHA-256 of a key: the key itself is personal data as often as
+not, and must not be written down once more.
 """
 
 from __future__ import annotations
 
-import argparse
-import fcntl
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from headwater.log import swap
+from headwater.log import swap, worker
 from headwater.log.aborted import AbortedTransaction
 from headwater.log.cleaned import CannotCompact, CleanedSegment
 from headwater.log.cleaning import UNREADABLE_MAX
 from headwater.log.compaction_plan import Made, Result, Source
 from headwater.log.files import Files, FileSystem
 from headwater.log.latest import offsets_of, payload_of, read_keys
+from headwater.log.segment import CorruptSegment
 from headwater.log.sources import batches_of, damage
 from headwater.log.survivors import emptied, with_records
 from headwater.record import batch as batches
@@ -90,15 +88,18 @@ class Work:
         return cls(**fields)
 
 
-def excise(files: FileSystem, directory: Path, work: Work) -> Result:
-    """Write `.cleaned` segments without the records; a dry run only counts.
+def excise(
+    files: FileSystem, directory: Path, work: Work, *, check: worker.Check = lambda: None
+) -> Result:
+    """Write `.cleaned` segments without the records; a dry run only counts. `check` is called before
+    each batch, and may end it by raising.
 
-    Raises CorruptSegment, CannotCompact, OSError; the log's own files are not touched.
+    Raises CannotCompact, OSError; the log's own files are not touched.
     """
     if swap.is_decided(files, directory):
         raise CannotCompact("an earlier change was interrupted; open the log again first")
     swap.forget(files, directory)
-    run = _Excision(files, directory, work)
+    run = _Excision(files, directory, work, check)
     try:
         return run.run()
     except Exception:
@@ -109,16 +110,19 @@ def excise(files: FileSystem, directory: Path, work: Work) -> Result:
 class _Excision:
     """One run of `excise`."""
 
-    def __init__(self, files: FileSystem, directory: Path, work: Work) -> None:
+    def __init__(self, files: FileSystem, directory: Path, work: Work, check: worker.Check) -> None:
+        self._check = check
         self._files = files
         self._directory = directory
         self._work = work
         self._matches = work.target.matcher()
         self._records_read = self._records_kept = self._bytes_read = self._bytes_kept = 0
         self._unreadable: list[str] = []
+        self._damaged: list[str] = []
 
     def run(self) -> Result:
-        made = [new for source in self._work.sources if (new := self._rewrite(source))]
+        wanted = filter(self._may_have, self._work.sources)
+        made = [new for source in wanted if (new := self._try(source))]
         if made:
             self._files.sync_dir(self._directory)
         return Result(
@@ -129,8 +133,26 @@ class _Excision:
             self._records_kept,
             self._bytes_read,
             self._bytes_kept,
+            tuple(self._damaged[:UNREADABLE_MAX]),
             unreadable=tuple(self._unreadable[:UNREADABLE_MAX]),
         )
+
+    def _may_have(self, source: Source) -> bool:
+        """Whether what is to go may lie in this segment."""
+        target = self._work.target
+        return bool(target.digest) or (
+            source.base_offset <= target.last_offset and target.first_offset < source.next_offset
+        )
+
+    def _try(self, source: Source) -> Made | None:
+        """A damaged segment is left as it is, and named: the others must not wait for its repair."""
+        counts = self._records_read, self._records_kept, self._bytes_read, self._bytes_kept
+        try:
+            return self._rewrite(source)
+        except CorruptSegment as error:
+            self._damaged.append(str(error))
+            self._records_read, self._records_kept, self._bytes_read, self._bytes_kept = counts
+            return None
 
     def _rewrite(self, source: Source) -> Made | None:
         """The segment without the records; None if it has none of them."""
@@ -139,16 +161,18 @@ class _Excision:
             self._files, self._directory, [source], work.index_interval_bytes, work.aborted
         )
         changed = False
+        unreadable: list[str] = []
         try:
             for position, header, batch in batches_of(
                 self._files, self._directory, source, lambda _: None
             ):
+                self._check()
                 kept: Buffer = batch
                 try:
                     kept = self._without(header, batch)
                 except RecordError as error:
                     error = damage(self._directory, source, position, header, error)
-                    self._unreadable.append(str(error))
+                    unreadable.append(str(error))
                 changed |= kept is not batch
                 left = batches.read_header(kept)
                 self._records_read += header.record_count
@@ -157,12 +181,16 @@ class _Excision:
                 self._bytes_kept += left.size
                 if not self._work.dry_run:
                     output.add(left, kept)
+            self._unreadable += unreadable
             if changed and not self._work.dry_run:
                 return output.finish()
+            output.discard()
+            return None
+        except CorruptSegment:
+            output.discard()
+            raise
         finally:
             output.close()
-        output.discard()
-        return None
 
     def _without(self, header: BatchHeader, batch: Buffer) -> Buffer:
         if header.is_control or not header.record_count:
@@ -190,27 +218,17 @@ class _Excision:
 
 
 def command(directory: Path) -> list[str]:
-    """What to run, with the work on standard input."""
-    return [sys.executable, "-P", "-m", "headwater.log.excision", "--directory", str(directory)]
+    """What to run, with the work on standard input (`worker`)."""
+    return worker.command("headwater.log.excision", directory)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """`python -m headwater.log.excision`: 0 and the result as JSON, or 1 and why not."""
-    parser = argparse.ArgumentParser(prog="headwater.log.excision", description=excise.__doc__)
-    parser.add_argument("--directory", type=Path, required=True, help="the partition's folder")
-    given = parser.parse_args(arguments)
-    work = Work.from_json(sys.stdin.read())
-    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        result = excise(Files(), given.directory, work)
-    except (RecordError, CannotCompact, OSError) as error:
-        print(f"{given.directory}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        os.close(folder)
-    print(result.to_json())
-    return 0
+    return worker.run("headwater.log.excision", arguments, _excise)
+
+
+def _excise(directory: Path, told: str, check: worker.Check) -> str:
+    return excise(Files(), directory, Work.from_json(told), check=check).to_json()
 
 
 if __name__ == "__main__":

@@ -27,14 +27,25 @@ def new_id() -> str:
 def cluster_id(root: Path) -> str | None:
     """Of the log in a folder, also while a broker has it open; None before its first start."""
     try:
-        return _parsed((root / META).read_bytes()).get("cluster.id") or None
+        return read_lines((root / META).read_bytes()).get("cluster.id") or None
     except OSError:
         return None
 
 
-def _parsed(data: bytes) -> dict[str, str]:
+def read_lines(data: bytes) -> dict[str, str]:
+    """What can be read of the file."""
     lines = data.decode("utf-8", "replace").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+
+
+def completed(found: dict[str, str], node_id: str) -> dict[str, str]:
+    """These lines, with those that are missing made up."""
+    made = {"cluster.id": new_id(), "directory.id": new_id(), "node.id": node_id, "version": "1"}
+    return {**made, **{name: value for name, value in found.items() if value}}
+
+
+def text_of(lines: dict[str, str]) -> bytes:
+    return "".join(f"{name}={value}\n" for name, value in lines.items()).encode()
 
 
 class Meta:
@@ -44,21 +55,16 @@ class Meta:
         """Raises HeadwaterError if the folder is another node's."""
         self._files = files
         self._path = root / META
-        found = _parsed(files.read_bytes(self._path) or b"")
+        found = read_lines(files.read_bytes(self._path) or b"")
         if found.get("node.id", str(node_id)) != str(node_id):
             raise HeadwaterError(
                 f"{root} belongs to node {found['node.id']}, not to node {node_id}.",
                 hint=f"Start with --set node.id={found['node.id']}, or use another folder.",
             )
-        self._lines = found or {
-            "cluster.id": new_id(),
-            "directory.id": new_id(),
-            "node.id": str(node_id),
-            "version": "1",
-        }
-        self.cluster_id = self._lines.get("cluster.id") or new_id()
-        self.directory_id = self._lines.get("directory.id") or new_id()
-        if not found:
+        self._lines = completed(found, str(node_id))
+        self.cluster_id = self._lines["cluster.id"]
+        self.directory_id = self._lines["directory.id"]
+        if self._lines != found:  # else the next start would make up other ids
             self._write()
 
     def is_noted(self, name: str) -> bool:
@@ -72,5 +78,4 @@ class Meta:
             self._write()
 
     def _write(self) -> None:
-        lines = [f"{name}={value}\n" for name, value in self._lines.items()]
-        self._files.write_atomic(self._path, "".join(lines).encode())
+        self._files.write_atomic(self._path, text_of(self._lines))

@@ -201,6 +201,7 @@ class PartitionLog:
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
             commit.unsynced = list({**self._unsynced, **written}.values())
             commit.durable_file = self._open_durable_file()
+            commit.syncs_durable_file = self.config.syncs_durable_offset
             commit.is_synced = True
             self._unsynced = {}
         return commit

@@ -217,32 +217,31 @@ class _Recovery:
 
     def _walk_known(self, segment: Segment, position: int, following: Segment | None) -> int:
         """Follow the headers up to the recovery point; returns where the tail begins."""
+        last = position
         while position < segment.size and segment.next_offset < self._recovery_point:
             try:
                 for at, header in segment.headers(position, segment.size, checked=False):
-                    if header.base_offset >= self._recovery_point:
-                        if not _is_compacted(segment, at, header, following):
-                            raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
-                        return at
-                    if (
-                        header.last_offset < segment.next_offset  # an index names last offsets
-                        and at + header.size == segment.size
+                    if header.base_offset >= self._recovery_point and _is_compacted(
+                        segment, at, header, following
                     ):
-                        # Nothing behind it would put it right: the segment would end before its start.
-                        raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
+                        return at
+                    self._refuse_lie(segment, at, header, following)
                     self._note(segment, at, header)
-                    position = at + header.size
+                    last, position = at, at + header.size
                     if segment.next_offset >= self._recovery_point:
                         break  # what follows is the tail: not even its header is known
             except CorruptSegment as error:
                 # Acknowledged data is damaged: kept as it is, fenced by the readers' checks.
                 logger.error("%s", error)
                 self._report.damaged = True
-                beyond = segment.next_intact(error.file_position + 1, gaps=True)
-                if beyond is None or beyond[1].base_offset < segment.next_offset:
+                # A header that lies about its length leads into the middle of others.
+                doubtful = error.file_position if _is_intact(segment, last) else last
+                beyond = self._beyond(segment, doubtful, following)
+                if beyond is None:
                     segment.next_offset = max(segment.next_offset, self._recovery_point)
                     return segment.size
-                position = beyond[0]
+                last = position = beyond[0]
+                segment.next_offset = beyond[1].base_offset
         if segment.size and segment.next_offset < self._recovery_point:
             self._look_at_end(segment)
         return position
@@ -251,6 +250,46 @@ class _Recovery:
         segment.note_found(at, header, _INDEX_INTERVAL_BYTES)
         if header.leader_epoch <= _EPOCH_MAX:
             self.epoch = max(self.epoch, header.leader_epoch)
+
+    def _refuse_lie(
+        self, segment: Segment, at: int, header: BatchHeader, following: Segment | None
+    ) -> None:
+        """Raise CorruptSegment where a header must not be believed for where the log goes on.
+
+        The last one that was promised says where the tail begins, and at which offset: unless both
+        agree with what was promised, its checksum must be right and its offsets must follow."""
+        if header.base_offset >= self._recovery_point:
+            raise segment.corrupt(at, f"offset {segment.next_offset} is missing")
+        end = at + header.size
+        if (
+            header.last_offset < segment.next_offset and end == segment.size
+        ):  # an index names last ones
+            # Nothing behind it would put it right: the segment would end before its start.
+            raise segment.corrupt(at, f"offset {header.base_offset} is out of order")
+        is_as_promised = header.next_offset == self._recovery_point and end == segment.size
+        if (
+            header.next_offset >= self._recovery_point
+            and not is_as_promised
+            and (
+                not _is_intact(segment, at)
+                or (
+                    header.base_offset > segment.next_offset
+                    and not _is_compacted(segment, at, header, following)
+                )
+            )
+        ):
+            raise segment.corrupt(at, f"its last offset, {header.last_offset}, is not believed")
+
+    def _beyond(
+        self, segment: Segment, position: int, following: Segment | None
+    ) -> tuple[int, BatchHeader] | None:
+        """The first intact batch behind damage at this place that goes on from what is known."""
+        end = segment.base_offset + _OFFSETS_PER_SEGMENT
+        end = end if following is None else following.base_offset
+        found = segment.next_intact(position + 1, gaps=True, end_offset=end)
+        while found is not None and found[1].base_offset < segment.next_offset:
+            found = segment.next_intact(found[0] + 1, gaps=True, end_offset=end)
+        return found
 
     def _look_at_end(self, segment: Segment) -> None:
         """The segment ends too early: cut off, or does its last batch lie about its offsets?"""
@@ -298,6 +337,16 @@ def _is_at(segment: Segment, position: int, last_offset: int) -> bool:
     except RecordError:
         return False
     return header.last_offset == last_offset
+
+
+def _is_intact(segment: Segment, position: int) -> bool:
+    """Whether the checksum of the batch that begins there is right."""
+    try:
+        header = batches.read_header(segment.file.read(position, batches.HEADER_BYTES))
+        batches.check_crc(segment.file.read(position, header.size), 0, header)
+    except RecordError:
+        return False
+    return True
 
 
 def _is_compacted(

@@ -296,21 +296,24 @@ class Segment:
                 return at, header
         return None
 
-    def next_intact(self, position: int, *, gaps: bool) -> tuple[int, BatchHeader] | None:
+    def next_intact(
+        self, position: int, *, gaps: bool, end_offset: int | None = None
+    ) -> tuple[int, BatchHeader] | None:
         """The first place from `position` on where a whole and intact batch begins: after damage.
 
         What follows it must agree with its offsets, which lie outside its checksum. `gaps`: between
-        batches offsets may be missing.
+        batches offsets may be missing. `end_offset`: where the segment ends, if that is not known yet.
         """
+        end_offset = self.next_offset if end_offset is None else end_offset
         while position < self.size:
             data = self.file.read(position, RESYNC_BYTES + HEADER_BYTES)
             at = data.find(b"\x02", 16) - 16  # the magic, the one byte that every header has
             while at >= 0:
                 try:
                     header = batches.read_header(data, at)
-                    if self.base_offset <= header.base_offset < self.next_offset:
+                    if self.base_offset <= header.base_offset < end_offset:
                         batches.check_crc(self.file.read(position + at, header.size), 0, header)
-                        if self._is_followed(position + at, header, gaps):
+                        if self._is_followed(position + at, header, gaps, end_offset):
                             return position + at, header
                 except RecordError:
                     pass
@@ -325,9 +328,9 @@ class Segment:
         for _ in self.headers(places[-1], self.size, checked=True):
             pass
 
-    def _is_followed(self, position: int, header: BatchHeader, gaps: bool) -> bool:
+    def _is_followed(self, position: int, header: BatchHeader, gaps: bool, end_offset: int) -> bool:
         end = position + header.size
-        follows = self.next_offset
+        follows = end_offset
         if end < self.size:
             follows = batches.read_header(self.file.read(end, HEADER_BYTES)).base_offset
         return header.next_offset == follows or (gaps and header.next_offset < follows)

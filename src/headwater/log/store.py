@@ -9,6 +9,7 @@ tells that no recovery is needed. The checkpoint files are kept by `progress`.
     NAME-0.HEX32-stray      set aside: nobody knows whose it is; never deleted by the broker
 
 - A folder that is in use (its log is open, or it is the catalogue's) must never be renamed or removed.
+- A folder under a known name is its topic's, unless its file names another id, and not one misread.
 - A folder must only be removed if its topic is known to have been deleted; else it is set aside.
 - Before a folder gets its topic's id, the checkpoints must have forgotten an earlier topic of that name.
 """
@@ -156,12 +157,6 @@ class LogStore:
             )
             self.on_damage(str(path.relative_to(self.root)), sentence)
 
-    def _topic_id(self, directory: Path) -> uuid.UUID | None:
-        small = SmallFiles(self.files)
-        found = checkpoints.read_topic_id(small, directory)
-        self._tell_unreadable(small.unreadable)
-        return found
-
     def recovery_point(self, topic: str, partition: int) -> int:
         """How far a log that is not open yet is known to have been on disk."""
         return self._progress.found(checkpoints.RECOVERY_POINTS, (topic, partition))
@@ -175,7 +170,7 @@ class LogStore:
         self, directory: Path, key: TopicPartition, topic_id: uuid.UUID | None, is_new: bool
     ) -> None:
         """A folder for this topic; what another one left under the same name goes first."""
-        found = self._topic_id(directory)
+        found = self._topic_id(directory, topic_id)
         if topic_id is None or found == topic_id:
             if not self.files.list(directory):
                 self.files.make_dir(directory)
@@ -189,8 +184,18 @@ class LogStore:
             self._clear(directory, found)
         if not self.files.list(directory):
             self.files.make_dir(directory)
-        self._progress.forget(key)
+        if is_new:  # else they are of this very topic, and its offsets must not be given out again
+            self._progress.forget(key)
         checkpoints.write_topic_id(self.files, directory, topic_id)
+
+    def _topic_id(self, directory: Path, wanted: uuid.UUID | None) -> uuid.UUID | None:
+        """Whose a folder says it is; None if it does not say, or if its file is damaged."""
+        small = SmallFiles(self.files)
+        found = checkpoints.read_topic_id(small, directory)
+        self._tell_unreadable(small.unreadable)
+        if found is None or wanted is None or found == wanted or found in self.deleted:
+            return found
+        return None if checkpoints.is_misread(found, wanted) else found
 
     def _clear(self, directory: Path, found: uuid.UUID | None) -> None:
         """Get a folder out of the way: removed if its topic was deleted, else set aside."""
@@ -276,7 +281,7 @@ class LogStore:
                 continue
             key = self._partition_of(name)
             if key is not None and key not in self.logs:
-                found = self._topic_id(self.root / name)
+                found = self._topic_id(self.root / name, known.get(key))
                 if found is None or known.get(key) != found:
                     self._tidy(self.root / name, found, key in known)
         for key in self._progress.known():

@@ -19,7 +19,7 @@ from headwater.pipelines import progress
 from headwater.pipelines.building import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.connector import Connector, connector_for
-from headwater.pipelines.context import BATCH_RECORDS_MAX, Context
+from headwater.pipelines.context import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Context
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.following import at_current_version
@@ -60,6 +60,7 @@ class Order:
     """Whether a topic that is not there yet is waited for."""
     batch_records_max: int = BATCH_RECORDS_MAX
     """Of one batch of a query."""
+    batch_bytes_max: int = BATCH_BYTES_MAX
 
 
 def run(order: Order, say: Callable[[str], None]) -> int:
@@ -145,7 +146,7 @@ def prepare(
     known = {*topics, *written}
     built = []
     for view in views:
-        made = around.build(view)
+        made = around.build(around.checkpoints.with_limit(view))
         known = _wait_for_topics(made, around, known, waiting) if waiting else known
         if waiting is not None and waiting.is_set():
             return []
@@ -220,6 +221,7 @@ def _context(order: Order, spark: SparkSession, view: View, checkpoints: Checkpo
         view,
         checkpoint=place,
         batch_records_max=order.batch_records_max,
+        batch_bytes_max=order.batch_bytes_max,
     )
 
 

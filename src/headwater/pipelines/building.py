@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.pipelines.bad_changes import GOOD
 from headwater.pipelines.checkpoints import Shape
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declared import View
@@ -86,6 +87,7 @@ def _over_tables(
         stateful=False,
         reads=tuple(dict.fromkeys(context.tables)),
         dead_letters=view.dead_letters if context.dead_letters else None,
+        can_shrink=topic_of(view) is not None,
     )
 
 
@@ -153,4 +155,4 @@ def _check_tables(view: View, context: Context, plan: Plan, columns: list[str]) 
 def _filters_rows(node: Node) -> bool:
     """Whether a filter looks at a row's own columns, and not only at marks such as `_op`."""
     names = re.findall(r"([A-Za-z_][\w.]*)#\d+", node.text)
-    return any(name not in MARKS for name in names)
+    return any(name not in (*MARKS, GOOD) for name in names)

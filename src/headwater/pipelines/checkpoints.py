@@ -8,6 +8,7 @@ others (another window, another output mode) not at all.
     ROOT/spark.log          Spark's own log
     ROOT/NAME/headwater.json
         {"sources": ["headwater orders"], "state": ["Aggregate …"], "mode": "update", "to": "topic:x"}
+    ROOT/NAME/batch_records_max   of a query whose batches took too long: how many records it manages
     ROOT/NAME/…             Spark's offsets, commits and state
 
 On a local path the note is a file; elsewhere (hdfs://, s3a://, a Spark Connect server) Spark writes it.
@@ -17,18 +18,19 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.log import atomic_file
+from headwater.pipelines.declared import View
 from headwater.pipelines.errors import StateMisfit
 from headwater.views import offset_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NOTE = "headwater.json"
+NOTE, LIMIT = "headwater.json", "batch_records_max"
 _URI = re.compile(r"^[a-z][a-z0-9+.-]+:/")
 
 
@@ -91,12 +93,33 @@ class Checkpoints:
         planned, done = (_last(Path(self.of(name)) / kind) for kind in ("offsets", "commits"))
         if planned is None or planned == done:
             return None
-        path = Path(self.of(name)) / "offsets" / str(planned)
+        folder = Path(self.of(name))
+        path = folder / "offsets" / str(planned)
         records = _records_of(path)
+        _forget_plans(folder, planned)
         path.unlink()
         path.with_name(f".{planned}.crc").unlink(missing_ok=True)
         atomic_file.sync_folder(path.parent)
         return records
+
+    def with_limit(self, view: View) -> View:
+        """The view with the largest batch that it is known to manage, from an earlier run."""
+        known = self._limit(view.checkpoint)
+        if known is None:
+            return view
+        return replace(view, batch_records_max=min(known, view.batch_records_max or known))
+
+    def keep_limit(self, name: str, records: int) -> None:
+        """Let later runs know it, too. Only where the checkpoint is on this machine."""
+        atomic_file.write(Path(self.of(name)) / LIMIT, f"{records}\n")
+
+    def _limit(self, name: str) -> int | None:
+        if not self.is_local:
+            return None
+        try:
+            return int((Path(self.of(name)) / LIMIT).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
 
     def misfit(self, name: str, difference: str) -> StateMisfit:
         """The sentence for a query that was edited, and what to do about it."""
@@ -147,6 +170,13 @@ def _last(folder: Path) -> int | None:
     if not folder.is_dir():
         return None
     return max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=None)
+
+
+def _forget_plans(folder: Path, batch: int) -> None:
+    """What a view over tables has worked out for the batch: it is made of other records now."""
+    (folder / "tables" / "pending").unlink(missing_ok=True)
+    for path in (folder / "held").glob(f"{batch}.*"):
+        path.unlink()
 
 
 def _records_of(path: Path) -> int:

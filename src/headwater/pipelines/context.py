@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-ADMISSION = "maxOffsetsPerTrigger"
+ADMISSION, ADMISSION_BYTES = "maxOffsetsPerTrigger", "maxBytesPerTrigger"
 WHOLE = 2**62
 """As a limit: an input that must be read as a whole, whatever its size."""
 BATCH_RECORDS_MAX = 1_000_000
 """The first batch of a view may otherwise be a topic's whole life: tasks that write to a store hold their
 share of it in memory, and a transaction into a topic lives a quarter of an hour."""
+BATCH_BYTES_MAX = 1 << 30
+"""As BATCH_RECORDS_MAX, for records that are large."""
 
 
 @dataclass
@@ -46,12 +48,21 @@ class Context:
     """The folder of the query's checkpoint, where somebody keeps it running."""
     batch_records_max: int = BATCH_RECORDS_MAX
     """Of one batch, where `stream` and `table` do not say otherwise."""
+    batch_bytes_max: int = BATCH_BYTES_MAX
     pinned: Position | None = None
     """Where given, inputs are batches that end there: what a view at that position must be."""
 
     def admission(self, given: Mapping[str, str], most: int = BATCH_RECORDS_MAX) -> dict[str, str]:
-        """The limit of a batch as an option of the source: what the user gave, or else the application's;
+        """The limits of a batch as options of the source: what the user gave, or else the application's;
         no more than what the view is known to manage."""
+        limits = self._records(given, most)
+        if any(name.lower() == ADMISSION_BYTES.lower() for name in given):
+            return limits
+        if any(each.isdecimal() and int(each) >= WHOLE for each in limits.values()):
+            return limits
+        return {**limits, ADMISSION_BYTES: str(self.batch_bytes_max)}
+
+    def _records(self, given: Mapping[str, str], most: int) -> dict[str, str]:
         name, said = next(
             ((n, v) for n, v in given.items() if n.lower() == ADMISSION.lower()),
             (ADMISSION, str(min(self.batch_records_max, most))),

@@ -155,7 +155,7 @@ class Query:
             return
         try:
             # It was built before any query ran: what is wrong with it now may pass.
-            built, self._built = self._built or self._around.build(self.view), None
+            built, self._built = self._built or self._build(), None
         except Exception as error:
             self._failed(error)
             return
@@ -176,6 +176,9 @@ class Query:
             self._started, self._batches_before = time.monotonic(), self._telling.batches
             self._telling.event("started", run_id=str(self._spark_query.runId))
             self._around.say(f"{self.view.name}: running, to {self.view.to}")
+
+    def _build(self) -> Built:
+        return self._around.build(self._around.checkpoints.with_limit(self.view))
 
     def _hold(self) -> bool:
         if self._held is None:
@@ -265,6 +268,7 @@ class Query:
         if smaller < 1:
             return False
         self.view = replace(self.view, batch_records_max=smaller)
+        self._around.checkpoints.keep_limit(self.view.checkpoint, smaller)
         self._around.say(
             f"{self.view.name}: a batch of {records} records took longer than its transaction may; goes "
             f"on with {smaller} at a time (batch_records_max of [pipelines] or --batch-records-max say "

@@ -9,28 +9,27 @@ that asks for marks of a change (`_op`, `_deleted`, …) wants the changes one b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines import pinned, stores
+from headwater.pipelines import bad_changes, stores
 from headwater.pipelines.context import Context, within
-from headwater.pipelines.declared import FAIL, REAL_TIME, View
+from headwater.pipelines.declared import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.result import Result
 from headwater.pipelines.rows import as_records
 from headwater.pipelines.sources import COMMITTED, events
-from headwater.pipelines.tables import MARKS, Mention, decoded, plainly
+from headwater.pipelines.tables import MARKS, Mention, plainly
 from headwater.spark.options import Options
 from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headwater.views.tables.bad_values import Refuse
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.following import Sink
     from headwater.views.tables.upkeep import Plan
@@ -117,6 +116,8 @@ def _is_as_it_is(view: View, frame: DataFrame, tables: Tables) -> bool:
 
 def result_of(view: View, context: Context) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
+    from headwater.views.tables import replaying
+    from headwater.views.tables.decoding import Table
 
     def table(mention: Mention) -> DataFrame:
         records = events(
@@ -126,9 +127,7 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        found = decoded(records, mention.row, mention.key, without_bad=True)
-        changes = pinned.latest(found, mention.key)
-        return changes.select(*(f"`{name}`" for name in mention.row.names))
+        return replaying.rows(records, Table(mention.topic, mention.row, mention.key))
 
     assert context.pinned is not None
     with within(context), ExitStack() as how:
@@ -160,13 +159,15 @@ def writer_of(
         return found
 
     following: Callable[[DataFrame, int], None] = Following(
-        plan, checkpoint, function, sink, _refusal(view, context)
+        plan, checkpoint, function, sink, bad_changes.refusal(context)
     )
     if (marks := view.options.get(TRANSACTIONS)) is not None:
         from headwater.views.transactions import WholeTransactions
 
         topics = [each.topic for each in tables.mentions]
-        following = WholeTransactions(following, checkpoint, marks, topics)
+        following = WholeTransactions(
+            following, checkpoint, marks, topics, lambda: _log_ends(context, topics)
+        )
     return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
 
 
@@ -177,7 +178,8 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
     named = f"the view {view.name!r} ({view.place})"
     whole = view.every is not None
     try:
-        return plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+        found = plan(view.name, view.key, frame, tables.known(), as_a_whole=whole)
+        return _all_looked_at(found, whole)
     except NotByRow as error:
         raise PipelineError(
             f"{named} cannot be kept current row by row: {error.args[0]}",
@@ -189,14 +191,40 @@ def _plan(view: View, frame: DataFrame, tables: Tables) -> Plan:
         raise PipelineError(f"{named}: {error.args[0]}", hint=error.hint) from error
 
 
-def _refusal(view: View, context: Context) -> Refuse:
-    """What becomes of a value that cannot be read."""
-    from headwater.views.tables.bad_values import DeadLetterBox, stop
+def _all_looked_at(plan: Plan, whole: bool) -> Plan:
+    """A table that the function asks for and that its result does not show was read while the function ran
+    (collect, checkpoint): its rows of that moment would be taken for ones that never change."""
+    from headwater.views.tables.errors import NotByRow
 
-    if view.on_refused == FAIL:
-        return stop
-    context.dead_letters = True  # so that they are counted
-    return DeadLetterBox(view.dead_letters, Options(context.kafka_options()).client_settings())
+    program = plan.program
+    unseen = (
+        []
+        if program is None
+        else [table.topic for n, table in enumerate(plan.tables) if not program.looks_at(n)]
+    )
+    if not unseen:
+        return plan
+    if whole:
+        return replace(plan, program=None)
+    raise NotByRow(
+        f"its result does not come from the table {unseen[0]}, which it asks for",
+        hint="leave out collect, toPandas and checkpoints: they take the rows of a moment",
+    )
+
+
+def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+    """Where topics end now, uncommitted records included."""
+    from headwater.spark import connect
+
+    cluster = connect.cluster(Options(context.kafka_options()).client_settings())
+    known = cluster.metadata(list(topics)).topics
+    places = [(name, partition) for name in known for partition in known[name].leaders]
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), end in cluster.list_offsets(
+        dict.fromkeys(places, connect.LATEST)
+    ).items():
+        found.setdefault(topic, {})[partition] = end
+    return found
 
 
 def _folder(view: View, context: Context) -> Path:

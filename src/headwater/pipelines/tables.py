@@ -4,9 +4,10 @@ Understood are Debezium's envelope (`before`, `after`, `op`; also inside `payloa
 adds schemas) and plain rows, where a record without a value deletes the key. A value is taken for an
 envelope if it has `op` and one of `before` and `after`.
 
-A value that is not JSON of the given schema stops a query of changes with its reason: a null row would
-look like a delete, or like nothing. In a view over tables it is a dead letter (`headwater.views.tables`); who
-computes such a view from the log as a whole leaves it out (`without_bad`).
+A value that is not JSON of the given schema is no change: a null row would look like a delete, or like
+nothing. It becomes a dead letter (`bad_changes`; in a view over tables `headwater.views.tables`), and who
+computes a view from the log as a whole leaves it out. At real-time speed, where Spark runs no Python, it
+stops the query with its reason.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.pipelines import pinned
+from headwater.pipelines import bad_changes, pinned
 from headwater.pipelines.context import Context
+from headwater.pipelines.declared import REAL_TIME
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.sources import OF_THE_RECORD, events
 
@@ -46,8 +48,12 @@ def changes(
     if (plain := _PLAIN.get()) is not None:
         return plain(Mention(topic, row, key, starting, dict(options)))
     records = events(context, topic, schema=None, starting=starting, options=options)
-    found = decoded(records, row, key)
-    return found if context.pinned is None else pinned.latest(found, key)
+    if context.pinned is not None:
+        return pinned.latest(decoded(records, row, key, left_out), key)
+    if context.speed == REAL_TIME:
+        return decoded(records, row, key)
+    refuse = bad_changes.refusal(context)
+    return decoded(records, row, key, lambda read, bad: bad_changes.without(read, bad, row, refuse))
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,25 @@ def plainly(give: Plain) -> Iterator[None]:
         _PLAIN.reset(token)
 
 
+TakeOut = Callable[["DataFrame", "Column"], "DataFrame"]
+"""Gets records and which of them are bad; gives the others."""
+
+
+def left_out(read: DataFrame, bad: Column) -> DataFrame:
+    """Bad values are nowhere: for who computes what a view must be."""
+    return read.where(~bad)
+
+
 def decoded(
-    records: DataFrame, row: StructType, key: tuple[str, ...], *, without_bad: bool = False
+    records: DataFrame,
+    row: StructType,
+    key: tuple[str, ...],
+    take_out: TakeOut | None = None,
 ) -> DataFrame:
-    """Records with Kafka's columns as changes of rows of type `row`."""
+    """Records with Kafka's columns as changes of rows of type `row`.
+
+    Where nobody takes out bad values, the first one is an error.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     value = F.col("value").cast("string")
@@ -101,13 +122,15 @@ def decoded(
         F.col("_value")
     )
     before = F.when(F.col("_envelope"), F.get_json_object("_value", "$.before"))
-    if without_bad:
-        read = read.where(~(_is_bad(after, row) | _is_bad(before, _of_key(row, key))))
+    mode = "FAILFAST"
+    if take_out is not None:
+        bad = F.coalesce(_is_bad(after, row) | _is_bad(before, row), F.lit(False))
+        read, mode = take_out(read, bad), "PERMISSIVE"
     typed = read.select(
         "*",
         op.alias("_op"),
-        _typed(after, row).alias("_after"),
-        _typed(before, row).alias("_before"),
+        _typed(after, row, mode).alias("_after"),
+        _typed(before, row, mode).alias("_before"),
         _key_row(row, key).alias("_key_row"),
     ).withColumn(DELETED, F.col("_op") == F.lit("d"))
     return typed.select(*(_field(name, key) for name in row.names), *MARKS)
@@ -123,16 +146,10 @@ def _is_bad(text: Column, row: StructType) -> Column:
     return text.isNotNull() & (read.isNull() | read[broken].isNotNull())
 
 
-def _of_key(row: StructType, key: tuple[str, ...]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType([row[name] for name in key])
-
-
-def _typed(text: Column, row: StructType) -> Column:
+def _typed(text: Column, row: StructType, mode: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    return F.from_json(text, row, {"mode": "FAILFAST"})
+    return F.from_json(text, row, {"mode": mode})
 
 
 def _field(name: str, key: tuple[str, ...]) -> Column:
@@ -156,7 +173,7 @@ def _key_row(row: StructType, key: tuple[str, ...]) -> Column:
     parsed = F.from_json(inner, wanted)
     if len(key) > 1:
         return parsed
-    plain = F.struct(F.trim(text, F.lit('"')).cast(wanted[0].dataType).alias(key[0]))
+    plain = F.struct(F.trim(text, F.lit('"')).try_cast(wanted[0].dataType).alias(key[0]))
     return F.when(text.startswith("{"), parsed).otherwise(plain)
 
 

@@ -28,7 +28,7 @@ from headwater.errors import HeadwaterError
 
 FILE = "headwater.toml"
 _REFERENCE = re.compile(r"\$\{\w+\}")
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):\d{1,5}")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):([0-9]{1,5})")
 
 
 class BadProject(HeadwaterError):
@@ -52,6 +52,7 @@ class Project:
     pipelines: tuple[str, ...] = ()
     batch_records_max: int = 1_000_000
     """Of one batch of a query."""
+    batch_bytes_max: int = 1 << 30
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
@@ -92,13 +93,19 @@ def _is_text(value: object) -> str | None:
     return None if isinstance(value, str) and value else "is no text in quotes"
 
 
+def is_address(text: str) -> bool:
+    """HOST:PORT, where somebody can be found: port 0 is another at each start."""
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match[2]) <= 65535
+
+
 def _is_address(value: object) -> str | None:
-    good = isinstance(value, str) and _ADDRESS.fullmatch(value)
+    good = isinstance(value, str) and is_address(value)
     return None if good else 'is no HOST:PORT, as in "127.0.0.1:9092"'
 
 
 def _are_addresses(value: object) -> str | None:
-    good = isinstance(value, str) and all(_ADDRESS.fullmatch(a.strip()) for a in value.split(","))
+    good = isinstance(value, str) and all(is_address(each.strip()) for each in value.split(","))
     return None if good else 'is no HOST:PORT, or several with commas, as in "kafka-1:9092"'
 
 
@@ -140,7 +147,11 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "checkpoints": _is_text,
         "conf": _are_settings,
     },
-    "pipelines": {"paths": _are_texts, "batch_records_max": _is_count},
+    "pipelines": {
+        "paths": _are_texts,
+        "batch_records_max": _is_count,
+        "batch_bytes_max": _is_count,
+    },
     "console": {"listen": _is_address, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
@@ -167,6 +178,8 @@ class _Reader:
                 "bootstrap",
                 "`data` is for a log of this project, `bootstrap` for another: give one",
             )
+        if "master" in spark and "remote" in spark:
+            self._say("spark", "remote", "`master` and `remote` are two places to run: give one")
         edges = document.get("edges")
         if edges is not None and not isinstance(edges, dict):
             self._say("edges", None, "[edges] is a section with lines of its own, not a value")
@@ -187,6 +200,7 @@ class _Reader:
             batch_records_max=found["pipelines"].get(
                 "batch_records_max", Project.batch_records_max
             ),
+            batch_bytes_max=found["pipelines"].get("batch_bytes_max", Project.batch_bytes_max),
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,

@@ -89,6 +89,8 @@ def _pipelines(project: Project) -> Part:
     words += ["--remote", project.remote] if project.remote else ["--master", project.master]
     if project.batch_records_max != Project.batch_records_max:
         words += ["--batch-records-max", str(project.batch_records_max)]
+    if project.batch_bytes_max != Project.batch_bytes_max:
+        words += ["--batch-bytes-max", str(project.batch_bytes_max)]
     for name, value in project.conf.items():
         words += ["--conf", f"{name}={value}"]
     for name, view in project.views.items():

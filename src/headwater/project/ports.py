@@ -1,4 +1,4 @@
-"""Ports: whether one is free, and one for a server that goes and comes back, which nobody else gets in between.
+"""Ports: whether one is free; and one for a server that goes and comes back, kept for it in between.
 
 `bind(0)` gives a port from the range that clients get theirs from, too. A server on such a port that is
 killed and started again may find it taken, or worse: another server answers there in its place.

@@ -17,7 +17,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -241,7 +241,17 @@ class Cluster:
         self, metadata: Metadata, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, str]:
         """Where the leaders keep these partitions; nothing where they do not tell."""
-        found: dict[TopicPartition, str] = {}
+        return {place: folder for place, folder, _ in self._on_disk(metadata, partitions)}
+
+    def log_sizes(
+        self, metadata: Metadata, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """How many bytes the leaders keep of these partitions; nothing where they do not tell."""
+        return {place: size for place, _, size in self._on_disk(metadata, partitions)}
+
+    def _on_disk(
+        self, metadata: Metadata, partitions: Iterable[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, str, int]]:
         wanted = dict.fromkeys(partitions, 0)
         for node_id, mine in _by_leader(metadata, wanted).items():
             topics: dict[str, list[int]] = {}
@@ -253,8 +263,8 @@ class Cluster:
                 for topic in folder.topics:
                     for each in topic.partitions:
                         if not each.is_future_key:
-                            found[topic.name, each.partition_index] = folder.log_dir
-        return found
+                            place = (topic.name, each.partition_index)
+                            yield place, folder.log_dir, each.partition_size
 
 
 def _topic(answer: Any) -> Topic:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from headwater.broker.supervisor import Supervisor
 from headwater.testing.clock import ManualClock
 
 T = TypeVar("T")
@@ -109,19 +110,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class VirtualThreads:
     """Takes the place of the broker's `DiskThreads`, on a `VirtualLoop`."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, supervisor: Supervisor) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._loop = loop
+        self.supervisor = supervisor
 
     def submit(self, job: Callable[[], None], finished: Callable[[Any], None]) -> None:
         def work() -> None:
             try:
                 job()
             except BaseException as error:
-                self._loop.call_soon(finished, error)
+                self.supervisor.soon("disk", finished, error)
             else:
-                self._loop.call_soon(finished, None)
+                self.supervisor.soon("disk", finished, None)
 
         self._loop.soon(work)
 

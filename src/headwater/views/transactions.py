@@ -13,6 +13,13 @@ each table had. A transaction is whole when its END and all its events in the vi
     CHECKPOINT/held/BATCH.arrow     the records, with what was read from their values
     CHECKPOINT/held/BATCH.json      the first held offset of each partition
 
+A value that is no JSON does not say which transaction it is of, and becomes a dead letter. Its transaction
+would lack it for ever. So where a table has had such values, and END says more events than there are, the log
+is asked where it ends: END is written behind its events, and once all up to there is read, nothing is missing
+that could still come. The answer is on disk before it counts.
+
+    CHECKPOINT/held/BATCH.ends      transaction → where its tables ended when its END was seen
+
 Only the envelope's own counts are believed: a row that moved to another key is one event in two records,
 which capture writes in one Kafka transaction. A transaction that began before the view did is never whole:
 when more than `HELD_MAX` records are held, the query stops and names it.
@@ -22,11 +29,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.log import atomic_file
+from headwater.views.position import Position
 from headwater.views.target import Misfit
 
 if TYPE_CHECKING:
@@ -38,6 +46,10 @@ HELD_MAX = 1_000_000
 RECORD = ("key", "value", "topic", "partition", "offset")
 READ = ("_transaction", "_order", "_end")
 """Of a record's value: the transaction's id, the event's number in its table, and what END counted."""
+UNREADABLE = "_unreadable"
+"""Whether it says none of that, since it is no JSON."""
+Offsets = Mapping[str, Mapping[int, int]]
+"""Topic → partition → offset."""
 
 
 class Event(NamedTuple):
@@ -60,22 +72,28 @@ class WholeTransactions:
         checkpoint: Path,
         topic: str,
         tables: Sequence[str],
+        log_ends: Callable[[], Offsets],
     ) -> None:
-        self._inner, self._folder = inner, checkpoint / FOLDER
+        """`log_ends`: where the tables' topics end now, uncommitted records included."""
+        self._inner, self._checkpoint = inner, checkpoint
+        self._folder = checkpoint / FOLDER
         self._topic, self._tables = topic, tuple(tables)
+        self._log_ends = log_ends
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         import pyarrow as pa
 
         new = read_values(records, self._topic).toArrow()
+        unreadable = self._unreadable(batch - 1) | _unreadable_in(new)
+        new = new.drop_columns([UNREADABLE])
         every = new if batch == 0 else pa.concat_tables([self._held(batch - 1, new.schema), new])
         columns = (every.column(name).to_pylist() for name in (*RECORD[2:], *READ))
         events = [Event(*row) for row in zip(*columns, strict=True)]
-        now, later = divide(events, self._topic, self._tables)
+        lacking = lacking_events(events, self._topic, self._tables, unreadable)
+        now, later = divide(events, self._topic, self._tables, self._all_read(batch, lacking))
         self._must_be_bounded(events, later)
-        self._hold(
-            batch, every.take(pa.array(later, pa.int64())), _first([events[n] for n in later])
-        )
+        kept = every.take(pa.array(later, pa.int64()))
+        self._hold(batch, kept, _first([events[n] for n in later]), unreadable)
         whole = every.take(pa.array(now, pa.int64())).select(list(RECORD))
         self._inner(records.sparkSession.createDataFrame(whole), batch)
         forget(self._folder, batch - 1)
@@ -101,7 +119,40 @@ class WholeTransactions:
                 "headwater rebuild"
             ) from None
 
-    def _hold(self, batch: int, later: pa.Table, first: Mapping[str, Mapping[int, int]]) -> None:
+    def _unreadable(self, batch: int) -> set[str]:
+        """The tables that have had values which are no JSON."""
+        try:
+            said = json.loads((self._folder / f"{batch}.json").read_bytes())
+        except FileNotFoundError:
+            return set()
+        return set(said.get("unreadable", ()))
+
+    def _all_read(self, batch: int, lacking: set[str]) -> set[str]:
+        """Those of which all is read that the log had when their END was seen."""
+        if not lacking:
+            return set()
+        from headwater.views import offset_log
+
+        ends = self._ends(batch, lacking)
+        text = (self._checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8")
+        position = Position(offset_log.parse(text).offsets)
+        return {each for each in lacking if position.covers(Position(ends[each]))}
+
+    def _ends(self, batch: int, lacking: set[str]) -> dict[str, Offsets]:
+        """Where the tables ended; asked once, so that a batch that comes again is cut in the same place."""
+        path = self._folder / f"{batch}.ends"
+        found = _read_ends(path)
+        if found is None:
+            found = _read_ends(self._folder / f"{batch - 1}.ends") or {}
+            now = self._log_ends()
+            found = {each: found.get(each, now) for each in lacking}
+            atomic_file.make_folder(self._folder)
+            atomic_file.write(path, json.dumps(found))
+        return found
+
+    def _hold(
+        self, batch: int, later: pa.Table, first: Offsets, unreadable: Collection[str] = ()
+    ) -> None:
         import pyarrow as pa
 
         atomic_file.make_folder(self._folder)
@@ -109,7 +160,7 @@ class WholeTransactions:
         with pa.ipc.new_file(sink, later.schema) as writer:
             writer.write_table(later)
         atomic_file.write(self._folder / f"{batch}.arrow", sink.getvalue().to_pybytes())
-        said = json.dumps({"topic": self._topic, "first": first})
+        said = json.dumps({"topic": self._topic, "first": first, "unreadable": sorted(unreadable)})
         atomic_file.write(self._folder / f"{batch}.json", said)
 
 
@@ -129,28 +180,52 @@ def read_values(records: DataFrame, topic: str) -> DataFrame:
         F.when(marks, F.get_json_object(inner, "$.id")).otherwise(of_event).alias("_transaction"),
         order.alias("_order"),
         F.when(ended, collections).alias("_end"),
+        (value.isNotNull() & F.get_json_object(value, "$").isNull()).alias(UNREADABLE),
     )
 
 
+def _unreadable_in(new: pa.Table) -> set[str]:
+    return set(new.filter(new[UNREADABLE])["topic"].to_pylist())
+
+
+def _read_ends(path: Path) -> dict[str, Offsets] | None:
+    try:
+        said = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return {each: _offsets(ends) for each, ends in said.items()}
+
+
+def _offsets(said: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
+    """JSON has no numbers as names."""
+    return {topic: {int(p): o for p, o in places.items()} for topic, places in said.items()}
+
+
 def divide(
-    events: Sequence[Event], topic: str, tables: Sequence[str]
+    events: Sequence[Event],
+    topic: str,
+    tables: Sequence[str],
+    all_read: Collection[str] = (),
 ) -> tuple[list[int], list[int]]:
     """Which records are to be handed on now, and which are held; by their places in `events`.
+
+    Transactions that are `all_read` are whole with the events that they have.
 
     BEGIN, and END of what is whole, are neither: they have said what they had to.
     """
     places = sorted(range(len(events)), key=lambda n: events[n][:3])
-    held = _unfinished(events, topic, tables)
+    held = _unfinished(events, topic, tables) - set(all_read)
     while True:
         now, later = _cut(events, places, held, topic)
-        torn = {events[n].transaction for n in later if events[n].topic != topic} - held - {None}
+        torn = {events[n].transaction for n in later if events[n].topic != topic}
+        torn -= {*held, None}
         if not torn:
             return now, later
-        held |= torn
+        held |= {each for each in torn if each is not None}
 
 
 def _cut(
-    events: Sequence[Event], places: Iterable[int], held: set[str | None], topic: str
+    events: Sequence[Event], places: Iterable[int], held: set[str], topic: str
 ) -> tuple[list[int], list[int]]:
     now: list[int] = []
     later: list[int] = []
@@ -168,9 +243,28 @@ def _cut(
     return now, later
 
 
-def _unfinished(events: Sequence[Event], topic: str, tables: Sequence[str]) -> set[str | None]:
-    """Transactions of which an event, or the END, is not there yet."""
-    seen: dict[str, dict[str, set[int | None]]] = defaultdict(lambda: defaultdict(set))
+def lacking_events(
+    events: Sequence[Event], topic: str, tables: Sequence[str], among: Collection[str]
+) -> set[str]:
+    """Transactions whose END is there, and which lack events of nothing but these tables."""
+    if not among:
+        return set()
+    seen, ends = _sorted_out(events, topic)
+    unfinished = _unfinished(events, topic, tables)
+    others = [each for each in tables if each not in among]
+    return {
+        each
+        for each in unfinished
+        if each in ends and _is_whole(ends[each], seen.get(each, {}), tables, others)
+    }
+
+
+Seen = dict[str, dict[str, set[int | None]]]
+
+
+def _sorted_out(events: Sequence[Event], topic: str) -> tuple[Seen, dict[str, str]]:
+    """The events of each transaction, by table, and what its END says."""
+    seen: Seen = defaultdict(lambda: defaultdict(set))
     ends: dict[str, str] = {}
     for event in events:
         if event.transaction is None:
@@ -179,17 +273,29 @@ def _unfinished(events: Sequence[Event], topic: str, tables: Sequence[str]) -> s
             seen[event.transaction][event.topic].add(event.order)
         elif event.end is not None:
             ends[event.transaction] = event.end
+    return seen, ends
+
+
+def _unfinished(events: Sequence[Event], topic: str, tables: Sequence[str]) -> set[str]:
+    """Transactions of which an event, or the END, is not there yet."""
+    seen, ends = _sorted_out(events, topic)
     return {
         each
         for each, by_table in {**{end: {} for end in ends}, **seen}.items()
-        if each not in ends or not _is_whole(ends[each], by_table, tables)
+        if each not in ends or not _is_whole(ends[each], by_table, tables, tables)
     }
 
 
-def _is_whole(end: str, seen: Mapping[str, set[int | None]], tables: Sequence[str]) -> bool:
+def _is_whole(
+    end: str, seen: Mapping[str, set[int | None]], tables: Sequence[str], looked_at: Sequence[str]
+) -> bool:
     for each in json.loads(end):
         table = table_of(str(each["data_collection"]), tables)
-        if table is not None and len(seen.get(table, ())) < int(each["event_count"]):
+        if (
+            table is not None
+            and table in looked_at
+            and len(seen.get(table, ())) < int(each["event_count"])
+        ):
             return False
     return True
 
@@ -218,7 +324,7 @@ def first_held(checkpoint: str, batch: int) -> tuple[str, dict[str, dict[int, in
         said = json.loads((Path(checkpoint) / FOLDER / f"{batch}.json").read_bytes())
     except FileNotFoundError:
         return None
-    return said["topic"], {t: {int(p): o for p, o in ps.items()} for t, ps in said["first"].items()}
+    return said["topic"], _offsets(said["first"])
 
 
 def forget(folder: Path, before: int) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from headwater.broker.groups import GroupCoordinator
 from headwater.broker.groups.joining import JoinRequest
 from headwater.broker.groups.syncing import SyncRequest
+from headwater.broker.health import Health
+from headwater.broker.supervisor import Supervisor
 
 from .room import RANGE
 
@@ -79,7 +81,10 @@ class Desk:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = DeskSettings(SETTINGS | named)
         self.image = image
-        self.groups = GroupCoordinator(self.settings, self.clock, self.store, image)
+        self.supervisor = Supervisor(Health(self.clock.now_ms), self.clock)
+        self.groups = GroupCoordinator(
+            self.settings, self.clock, self.store, image, self.supervisor
+        )
         self.groups.load(self.store.log)
         self.groups.start()
 

@@ -162,7 +162,7 @@ async def test_stop_waits_for_records_that_are_under_way(desk: Desk) -> None:
 
 async def test_before_the_log_is_replayed_requests_are_told_to_wait(make_desk: MakeDesk) -> None:
     desk = make_desk()
-    fresh = type(desk.groups)(desk.settings, desk.clock, desk.store)
+    fresh = type(desk.groups)(desk.settings, desk.clock, desk.store, None, desk.supervisor)
     assert fresh.heartbeat("g", "m", None, 1) is ErrorCode.coordinator_load_in_progress
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from headwater.broker.inspection import scan
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.repair import repair
 from headwater.record import batch as batches
 from tests.broker.inspection.world import TOPICS, Rows, World, flip, read
 from tests.broker.serving import serving
 
+CANARY_SEED = 0
 SEEDS = 500 if os.environ.get("HEADWATER_SOAK") else 25
 
 Batches = dict[tuple[str, int, int, int], bytes]
@@ -123,6 +125,27 @@ def harm(dice: random.Random, data: Path) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_is_damaged_the_rest_is_served(world: World, seed: int) -> None:
+    damaged_and_repaired(world, seed)
+
+
+def test_a_repair_that_takes_intact_batches_along_is_found_out(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The canary: everything behind the first damage in a segment is put aside with it."""
+    monkeypatch.setattr(scan, "_resync", lambda reader, *_: (reader.size, None))
+    for seed in range(CANARY_SEED, CANARY_SEED + 40):
+        copy = world.copy(tmp_path / f"copy-{seed}")
+        try:
+            damaged_and_repaired(copy, seed)
+        except AssertionError as error:
+            found = str(error)
+            break
+    else:
+        found = ""
+    assert f"seed {seed}, after [" in found, "records are missing, and nothing else"
+
+
+def damaged_and_repaired(world: World, seed: int) -> None:
     dice = random.Random(seed)
     before = stored(world.data)
     done = harm(dice, world.data)

@@ -191,8 +191,22 @@ def test_a_catalogue_without_all_that_tells_its_length_costs_no_topic(world: Wor
     assert read_folder(world.data) == world.uncommitted
 
 
-def test_a_missing_meta_file_is_named(world: World) -> None:
-    (world.data / "meta.properties").unlink()
+@pytest.mark.parametrize(
+    "kept", ["", "node.id=1\n", "cluster.id=abc\n", "cluster.id=abc\nnode.id=?\n"]
+)
+def test_a_damaged_meta_file_is_written_again_with_what_can_be_read(
+    world: World, kept: str
+) -> None:
+    path = world.data / "meta.properties"
+    path.write_text(kept)
     (finding,) = checked(world.data).wrong
-    assert (finding.where, finding.remedy) == ("meta.properties", None)
+    assert finding.where == "meta.properties"
     assert "cluster id" in finding.means
+    assert finding.remedy is not None
+    assert ("a new cluster id" in finding.remedy.says) == ("cluster" not in kept)
+    mended(world.data)
+    written = path.read_text()
+    assert "node.id=1\n" in written
+    assert ("cluster.id=abc\n" in written) == ("cluster" in kept)
+    assert read_folder(world.data) == world.uncommitted
+    assert path.read_text().startswith(written), "the broker keeps it"

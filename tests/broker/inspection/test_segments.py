@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import tracemalloc
@@ -259,6 +260,51 @@ def test_any_bit_flipped_in_a_segment_is_found(world: World, seed: int) -> None:
     mended(world.data)
 
 
+@pytest.mark.parametrize("which", ["first", "middle", "last"])
+def test_what_lies_behind_a_place_that_the_disk_does_not_give_is_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    path = max(world.segments("orders"), key=lambda each: each.stat().st_size)
+    size = path.stat().st_size
+    bad = {"first": 0, "middle": size // 2, "last": size - 1}[which] // 4096 * 4096
+    records = checked(world.data).records
+    real = os.pread
+
+    def pread(descriptor: int, wanted: int, position: int) -> bytes:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == path.resolve():
+            if position < bad + 4096 and position + wanted > bad:
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real(descriptor, wanted, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    report = checked(world.data)
+    assert {each.kind for each in report.wrong} == {"unreadable"}
+    assert all(each.remedy is None for each in report.wrong)
+    hit = [h for at, h in batches_of(path) if at < bad + 4096 and at + h.size > bad]
+    assert report.records == records - sum(header.record_count for header in hit)
+
+
+def test_a_file_that_may_not_be_read_is_named_and_the_rest_is_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.segments("orders")[0]
+    inside = sum(header.record_count for _, header in batches_of(path))
+    records = checked(world.data).records
+    real = os.open
+
+    def refuse(name: Path, *given: int) -> int:  # root may read everything
+        if name == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(name, *given)
+
+    monkeypatch.setattr(os, "open", refuse)
+    report = checked(world.data)
+    (finding,) = report.wrong
+    assert (finding.kind, finding.remedy) == ("unreadable", None)
+    assert "Permission denied" in finding.what
+    assert report.records == records - inside
+
+
 def test_a_long_torn_end_is_put_aside_in_little_memory(world: World) -> None:
     path = world.segments("orders")[-1]
     whole = path.stat().st_size
@@ -287,7 +333,7 @@ def test_a_directory_in_the_place_of_a_segment_is_damage_and_is_put_aside(
             file.write(b"torn")
     (world.folder("orders") / f"{end:020d}.log" / "inside").mkdir(parents=True)
     (finding,) = [each for each in checked(world.data).findings if "directory" in each.what]
-    assert (finding.kind, finding.severity) == ("directory-in-the-way", Severity.DAMAGE)
+    assert (finding.kind, finding.severity) == ("unreadable", Severity.DAMAGE)
     assert "does not start" in finding.means
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,3 +94,17 @@ def test_a_record_for_every_partition_is_in_each_of_them_once(log: Broker) -> No
     writer.close()
     found = [record.partition for record in read(log.bootstrap, "all.rows")]
     assert sorted(found) == [0, 1, 2]
+
+
+def test_a_record_for_every_partition_that_overfills_the_queue_is_in_each_of_them_once(
+    log: Broker,
+) -> None:
+    """The queue is full by bytes half-way through the partitions."""
+    writer = Writer("large", log.bootstrap)
+    writer.open()
+    writer.ensure_topics(["large.rows"], {}, 90)
+    value = json.dumps(random.Random(1).randbytes(400_000).hex()).encode()
+    writer.write(Batch({}, [("large.rows", None, value, None, EVERY_PARTITION)], 0))
+    writer.close()
+    found = [record.partition for record in read(log.bootstrap, "large.rows")]
+    assert sorted(found) == list(range(90))

@@ -153,3 +153,22 @@ async def test_senders_who_may_not_are_not_heard(sender: socket.socket):
     sender.sendto(b"yes", made.getsockname())
     assert await taken(receiving, 1) == [b"yes"]
     await receiving.close()
+
+
+def test_a_thread_that_fails_tells_whoever_waits_for_datagrams(
+    sender: socket.socket, caplog: pytest.LogCaptureFixture
+):
+    def broken(host: str) -> bool:
+        raise KeyError("an error of ours")
+
+    async def scenario() -> None:
+        made = listening("127.0.0.1", 0, 1024**2)
+        receiving = Receiving("test", made, 1024**2, broken)
+        sender.sendto(b"x", made.getsockname())
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(OSError, match="receiving failed"):
+                await receiving.take()
+        await receiving.close()
+
+    asyncio.run(scenario())
+    assert any(record.exc_info for record in caplog.records), "the traceback is missing"

@@ -73,3 +73,25 @@ def test_a_question_that_nobody_answers_ends_with_where_it_is(bootstrap: str):
             asker.ask("questions", "k", 3, timeout=10)
         with pytest.raises(NotAnswered, match="did not take the question"):
             asker.ask("a topic/that cannot be", "k", 3, timeout=1)
+
+
+def test_an_answer_that_is_no_json_is_told_to_its_asker_and_to_nobody_else(bootstrap: str):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    with answering(bootstrap), Asker(bootstrap, replies="squares") as asker:
+
+        def spoil(question: object) -> None:
+            """Answer every question that waits, in a form that nobody understands."""
+            with asker._lock:
+                waiting = list(asker._waiting)
+            for each in waiting:
+                producer.produce("squares", b"\xff{", headers=[(CORRELATION_ID, each)])
+            producer.flush(10)
+
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(asker.ask, "unanswered", "k", 1, 60)
+            while not asked.done():
+                spoil(asked)
+            with pytest.raises(NotAnswered, match="is not understood"):
+                asked.result()
+        assert asker.failures
+        assert asker.ask("questions", "k", 3, 60).value == 9, "its thread goes on"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
-from headwater.log.checkpoints import PARTITION_METADATA
 from headwater.testing.faults import Operation as DiskOperation
 from headwater.testing.volatile import Outcome
 
@@ -168,11 +167,6 @@ def _note(run: Run, path: Path) -> None:
         following = [base for base in bases if base > int(path.stem)]
         end = following[0] if following else 2**62
         damage.lost.setdefault(folder, []).append((int(path.stem), end))
-        damage.state.add(topic)
-    elif (
-        path.name == PARTITION_METADATA
-    ):  # nobody knows whose it is: set aside, with all that is in it
-        damage.lost.setdefault(folder, []).append((-1, 2**62))
         damage.state.add(topic)
 
 

@@ -142,15 +142,7 @@ class Oracle:
         """The log never ends before what readers have seen, and no offset is given twice."""
         where = f"{topic.name}-{partition}"
         end = topic.end_seen.get(partition, 0)
-        aside = self.damage.excuses(topic.name, partition, -1)
-        aside = aside and self._has_stray(topic.name, partition)
-        require(found.end >= end or aside, f"{where} ends at {found.end}, readers have seen {end}")
-        if found.end < end:  # a log of its own, beside the one that was set aside
-            for key in [key for key in topic.seen if key[0] == partition]:
-                del topic.seen[key]
-            for sent in topic.sent.values():
-                if sent.partition == partition and sent.fate is Fate.ACKNOWLEDGED:
-                    sent.fate = Fate.REFUSED
+        require(found.end >= end, f"{where} ends at {found.end}, readers have seen {end}")
         topic.end_seen[partition] = found.end
 
     def _same_records(self, topic: Topic, partition: int, found: Found) -> None:

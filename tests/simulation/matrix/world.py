@@ -133,7 +133,7 @@ class World:
     async def _start(self) -> None:
         settings = SETTINGS | {"durability": self.durability}
         broker = Broker(ROOT, "127.0.0.1:0", settings, clock=self.clock, files=self.disk)
-        broker.doors = Doors([], broker.settings)
+        broker.doors = Doors([], broker.settings, broker.supervisor)
         broker.host, broker.port = "127.0.0.1", 9092
         await broker.start()
         self.broker, self.started_ms = broker, self.clock.now_ms()
@@ -197,7 +197,7 @@ class World:
             answer = api.handle(self.now, build(schema, values), context)
             if isinstance(answer, Later):
                 waiting = asyncio.get_running_loop().create_future()
-                answer.listen(waiting.set_result)
+                answer.listen(waiting.set_result, waiting.set_exception)
                 return await waiting
             return await answer if isinstance(answer, Awaitable) else answer
         except TimeoutError:

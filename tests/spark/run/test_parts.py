@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwater.cli.pipeline_words import order_of, understood
 from headwater.pipelines import progress
 from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.checkpoints import Checkpoints, Shape
+from headwater.pipelines.context import WHOLE, Context
 from headwater.pipelines.declared import View
 from headwater.pipelines.errors import PipelineError, StateMisfit, brief, misfit
 from headwater.pipelines.plan import parse
 from headwater.pipelines.targets import refuse_leftovers
 
+NO_SPARK: Any = None
 RELATION = (
     "org.x.Provider@2b, headwater, org.x.Table@3c, [kafka.bootstrap.servers=h:1,h:2, "
     "subscribe=orders,more, startingOffsets=earliest], [key#0, value#1], name=<Unassigned>"
@@ -189,3 +193,47 @@ def test_lag_is_what_lies_between_position_and_end():
     position, ends = {("o", 0): 5, ("o", 1): 7}, {("o", 0): 9, ("o", 1): 7}
     assert progress.lag_of(position, ends) == 4
     assert progress.behind(position, ends) == {("o", 0): 5}
+
+
+def test_a_batch_that_is_planned_anew_leaves_no_plan_behind_and_its_size_outlives_a_restart(
+    tmp_path: Path,
+):
+    folder = tmp_path / "told"
+    for name, text in {
+        "offsets/4": 'v1\n{}\n{"orders":{"0":100}}\n',
+        "offsets/5": 'v1\n{}\n{"orders":{"0":180}}\n',
+        "commits/4": "v1\n{}",
+        "tables/pending": "of batch 5",
+        "held/4.arrow": "what batch 5 begins with",
+        "held/5.arrow": "",
+        "held/5.ends": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    assert Checkpoints(str(tmp_path), NO_SPARK).forget_batch("told") == 80
+    left = sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+    assert left == ["commits/4", "held/4.arrow", "offsets/4"]
+
+    view = View("told", print, "topic:told", ("id",))
+    assert Checkpoints(str(tmp_path), NO_SPARK).with_limit(view) == view
+    Checkpoints(str(tmp_path), NO_SPARK).keep_limit("told", 40)
+    assert Checkpoints(str(tmp_path), NO_SPARK).with_limit(view).batch_records_max == 40
+    smaller = replace(view, batch_records_max=7)
+    assert Checkpoints(str(tmp_path), NO_SPARK).with_limit(smaller) == smaller
+
+
+def test_rebuild_takes_the_limits_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    limits = "batch_records_max = 1234\nbatch_bytes_max = 5678"
+    (tmp_path / "headwater.toml").write_text(f"[pipelines]\n{limits}\n")
+    monkeypatch.chdir(tmp_path)
+    order = order_of(understood([], []))
+    assert (order.batch_records_max, order.batch_bytes_max) == (1234, 5678)
+
+
+def test_a_batch_is_limited_in_records_and_bytes_unless_it_must_be_whole():
+    context = Context(NO_SPARK, "", batch_records_max=10, batch_bytes_max=20)
+    limits = {"maxOffsetsPerTrigger": "10", "maxBytesPerTrigger": "20"}
+    assert context.admission({}) == limits
+    assert context.admission({"maxbytespertrigger": "5"}) == {"maxOffsetsPerTrigger": "10"}
+    whole = {"maxOffsetsPerTrigger": str(WHOLE)}
+    assert context.admission(whole) == whole

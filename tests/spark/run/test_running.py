@@ -231,6 +231,8 @@ def test_a_batch_that_outlives_its_transaction_is_made_smaller(
     assert sorted(int(each.value() or b"") for each in desk.records(copy)) == list(range(100))
     told = [row for row in desk.progress(copy) if row["event"] == "failed"]
     assert "batch_records_max" in told[0]["reason"]
+    again = desk.checkpoints.with_limit(DECLARED.views()[-1]).batch_records_max
+    assert again is not None and again <= 50, "a restart does not begin with what was too large"
 
 
 def test_a_batch_takes_no_more_records_than_it_may(desk: Desk, new_name: Callable[[], str]):

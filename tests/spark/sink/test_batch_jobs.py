@@ -98,7 +98,7 @@ def test_a_failed_job_leaves_nothing(
         ("'v' value, 9 partition", {"topic": "two"}, "partition 9 of topic 'two', which has 2"),
         ("'v' value, cast(null as string) topic", {}, "A row's topic is null"),
         ("'v' value, 'no/topic' topic", {}, "Topic 'no/topic' does not exist"),
-        ("'v' value", {"topic": "t", "atLeastOnce": "false"}, "txnAppId.*txnVersion.*atLeastOnce"),
+        ("'v' value", {"topic": "t", "atLeastOnce": "false"}, "atLeastOnce.*txnAppId.*txnVersion"),
         ("'v' value", {"topic": "t", "txnAppId": "a"}, "txnAppId is given without txnVersion"),
         ("'v' value", {"topic": "t", "txnVersion": "1"}, "txnVersion is given without txnAppId"),
         ("'v' value", {"topic": "t", "txnAppId": "", "txnVersion": "1"}, "txnAppId is ''"),

@@ -226,11 +226,27 @@ def test_a_loser_that_has_begun_and_written_nothing_yet_cannot_go_on(new_run: Ne
     """
     run = new_run()
     run.do(0, ["a"])
-    loser = transaction.begin(run.cluster, f"headwater-sink-{run.query}-0-1", 60_000)
+    loser = transaction.begin(run.cluster, f"headwater-sink-{run.query}#0-1", 60_000)
     run.do(1, ["b"])
     with pytest.raises(PartLost):
         transaction.add_partitions(run.cluster, loser, [(run.topic, 0)])
     assert not is_held_up(run)
+
+
+def test_a_sink_to_a_topic_with_numbers_at_its_end_is_not_taken_for_a_task_of_another(
+    new_run: NewRun, cluster: Cluster
+) -> None:
+    """Two writes of one foreachBatch, from threads: one ends while the other is about to decide."""
+    run = new_run()
+    other = Run(cluster.bootstrap, run.topic, f"{run.query}-2026-11")
+    decisions = Decisions(run.cluster, other.query)
+    identity, _ = decisions.claim()
+    run.do(0, ["a"])
+    decisions.write(identity, Decision(0, "run", 1))
+    assert (
+        run.task(1, 0, ["b"]).task.transactional_id
+        != Decisions(run.cluster, f"{run.query}-0-0").group
+    )
 
 
 def test_a_loser_that_begins_after_the_decision_writes_nothing(new_run: NewRun) -> None:

@@ -26,7 +26,7 @@ BY_OPTION = Columns(value=0, key=-1, headers=-1, topic=-1, partition=1)
 def write(bootstrap: str, columns: Columns, rows: Any, **options: str) -> tuple[Any, Part]:
     read = settings.read({"kafka.bootstrap.servers": bootstrap, **options})
     cluster = connect.cluster(read.client)
-    return cluster, part.write(cluster, read, columns, 0, "headwater-test-0-0", rows)
+    return cluster, part.write(cluster, read, columns, 0, "headwater-test-0-0", rows, lambda: None)
 
 
 def values(bootstrap: str, topic: str) -> list[list[int]]:

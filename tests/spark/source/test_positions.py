@@ -66,6 +66,22 @@ def test_max_offsets_per_trigger_is_shared_out(log: Cluster, topic: str) -> None
     assert reader.latestOffset(start, ReadAllAvailable())[topic] == {"0": 300, "1": 100}
 
 
+def test_max_bytes_per_trigger_bounds_a_batch_of_large_records(log: Cluster, topic: str) -> None:
+    log.create_topic(topic, 2)
+    values = [f"{n:03}".encode() * 7000 for n in range(60)]
+    for partition, mine in enumerate((values[:40], values[40:])):
+        produce(log.bootstrap, topic, [{"value": v, "partition": partition} for v in mine])
+    reader = stream(log.bootstrap, subscribe=topic, maxBytesPerTrigger="210000")
+    limit, position = reader.getDefaultReadLimit(), reader.initialOffset()
+    found: list[Any] = []
+    while len(found) < len(values):
+        position, more = step(reader, position, limit)
+        assert 1 <= len(more) <= 12, "ten of 21,000 bytes, about"
+        found += more
+    assert sorted(found) == values
+    assert reader.latestOffset(position, limit) == position
+
+
 def test_min_offsets_per_trigger_waits_for_enough_or_for_long_enough(
     log: Cluster, topic: str
 ) -> None:

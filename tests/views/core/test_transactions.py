@@ -16,7 +16,7 @@ from headwater.views import offset_log, transactions
 from headwater.views.position import Position
 from headwater.views.registry import target_for
 from headwater.views.target import Shape
-from headwater.views.transactions import Event, divide, table_of
+from headwater.views.transactions import Event, divide, lacking_events, table_of
 from tests.spark.run.desk import Desk
 from tests.views.core.finishing import finish
 
@@ -205,3 +205,39 @@ def test_a_view_over_tables_shows_an_order_only_with_all_its_lines(
     finish(desk, view)
     assert shown() == [(1, 1.0), (2, 12.0)]
     assert position() == Position({orders: {0: 2}, lines: {0: 3}})
+
+    # A line whose JSON is cut off belongs to a transaction that nobody can name: C is whole without it.
+    desk.send(lines, [("4", '{"op": "c", "after": {"line": 4, "ord')])
+    event(orders, 3, "C", 1, order=3, who="Cy")
+    finish(desk, view)
+    event(lines, 5, "C", 2, line=5, order=3, price=9.0)
+    end("C", orders=1, lines=2)
+    finish(desk, view)
+    assert shown() == [(1, 1.0), (2, 12.0), (3, 9.0)]
+    assert position() == Position({orders: {0: 3}, lines: {0: 5}})
+    assert len(desk.records(view.dead_letters)) == 1
+
+
+def test_a_transaction_that_lacks_an_event_waits_unless_its_table_had_values_that_say_nothing():
+    log = Log()
+    log.add(ORDERS, 0, "A", 1)
+    log.add(LINES, 0, "B", 1)
+    log.end("A", orders=1, lines=1)
+    assert lacking_events(log.events, MARKS, TABLES, set()) == set()
+    assert lacking_events(log.events, MARKS, TABLES, {ORDERS}) == set()
+    assert lacking_events(log.events, MARKS, TABLES, {LINES}) == {"A"}, "B has no END yet"
+    now, _ = divide(log.events, MARKS, TABLES, {"A"})
+    assert shown(log.events, now) == ["orders:0=0"]
+
+
+def test_where_the_log_ended_is_asked_once_and_a_batch_that_comes_again_is_cut_in_the_same_place(
+    tmp_path: Path,
+):
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "2").write_text(f'v1\n{{}}\n{{"{LINES}":{{"0":9}}}}\n')
+    log_ends = [{LINES: {0: 9}}, {LINES: {0: 12}}]
+    held = transactions.WholeTransactions(print, tmp_path, MARKS, TABLES, lambda: log_ends.pop(0))
+    assert held._all_read(2, {"A"}) == {"A"}
+    assert held._all_read(2, {"A"}) == {"A"}, "the log has grown, the batch has not"
+    (tmp_path / "offsets" / "3").write_text(f'v1\n{{}}\n{{"{LINES}":{{"0":10}}}}\n')
+    assert held._all_read(3, {"A", "D"}) == {"A"}, "of D there may be more up to 12"

@@ -147,6 +147,27 @@ def test_a_view_over_two_tables_is_computed_from_the_log_as_a_whole(
     assert execute(shop, "SELECT * FROM named_orders ORDER BY id") == before
 
 
+def test_verify_brings_no_row_back_that_moved_or_was_in_a_table_that_was_emptied(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    shop, orders = tmp_path / "shop.db", new_name()
+    desk.log.ensure_topic(orders, {}, partitions=1)
+
+    @hw.view("dear_orders", key="id", to=f"sqlite:{shop}")
+    def dear_orders():
+        return hw.table(orders, schema="id BIGINT, total DOUBLE", key="id").where("total > 1")
+
+    (view,) = DECLARED.views()[-1:]
+    emptied = json.dumps({"op": "t", "before": None, "after": None})
+    moved = {"op": "u", "before": {"id": 5, "total": 5}, "after": {"id": 6, "total": 5}}
+    desk.send(orders, [change(2, total=2), (None, emptied), change(5, total=5)])
+    desk.send(orders, [('{"id": 6}', json.dumps(moved))])
+    finish(desk, view)
+    assert execute(shop, "SELECT * FROM dear_orders") == [(6, 5.0)]
+    assert verify(checking(desk, view), repair=True).is_right
+    assert execute(shop, "SELECT * FROM dear_orders") == [(6, 5.0)]
+
+
 def finish_once(desk: Desk, view: View, said: str) -> None:
     """Called when verify has taken the view's rows: brings the view up to date behind its back."""
     desk.said.append(said)

@@ -49,7 +49,11 @@ def test_every_form_of_a_change_is_understood(spark: SparkSession):
         ("people", {"payload": {"id": 3}, "schema": {}}, None),
         ("people", '"4"', None),
         ("people", None, {"before": None, "after": None, "op": "t"}),
-        ("people", "5", {"id": 5, "payload": "a text", "name": "Eve"}),
+        (
+            "people",
+            "5",
+            '{"id": 5, "payload": "a } text", "more": [{}, {"x": {}}, 1], "name": "Eve"} \n',
+        ),
         ("people", "6", {"schema": {}, "payload": {"id": 6, "name": "Fay"}}),
         ("odd", None, {"a": 1, "b": "x", "op": "sum"}),
         ("odd", {"a": 1, "b": "x"}, {"op": "d", "before": {"a": 1, "b": "x"}}),
@@ -87,6 +91,14 @@ BAD: list[tuple[object, str]] = [
     ({"before": {"id": "y"}, "after": None, "op": "d"}, "field id is 'y', which is no int64"),
     ({"schema": {}, "payload": {"id": [1]}}, r"field id is \[1\]"),
     ({"id": 1, "tags": "x"}, "field tags is 'x'"),
+    ('{"id": 1} and more', "it is no JSON: Extra data"),
+    ('{"id": 1}{"id": 2}', "it is no JSON: Extra data"),
+    ('{"id": 1}, {"id": 2}', "it is no JSON: Extra data"),
+    ('{"op": "c", "after": {"id": 1}}}', "it is no JSON: Extra data"),
+    ({}, "it does not say its key"),
+    ({"id": None, "name": "Eve"}, "it does not say its key"),
+    ({"before": None, "after": {"name": "Eve"}, "op": "c"}, "it does not say its key"),
+    ({"before": {"id": 1}, "after": None, "op": "u"}, "it does not say its key"),
 ]
 
 
@@ -113,3 +125,22 @@ def test_what_is_good_goes_on_without_what_is_bad(spark: SparkSession):
     assert [(each.offset, each.value) for each in bad if each.topic == "odd"] == [
         (77, b'{"a": "x", "b": "y"}')
     ]
+
+
+def test_a_delete_that_says_no_key_is_bad_and_not_the_end_of_the_view(spark: SparkSession):
+    bad: list[BadValue] = []
+    rows = [("people", None, None, 0, 7), ("people", as_bytes("1"), as_bytes(ANN), 0, 8)]
+    people, _ = Decoder(tables(), bad.extend)(spark.createDataFrame(rows, RECORD))
+    assert people["c0"].to_pylist() == [1]
+    assert [(each.offset, each.reason) for each in bad] == [(7, "it does not say its key (id)")]
+
+
+def test_a_table_may_have_columns_of_the_names_that_decoding_uses(spark: SparkSession):
+    row = StructType.fromDDL("id BIGINT, topic STRING, p STRING, o STRING, bad STRING, t0 STRING")
+    table = Table("people", row, ("id",), ("lower(`topic`)", "lower(`t0`)"))
+    value = {"id": 1, "topic": "X", "p": "P", "o": "O", "bad": "B", "t0": "T"}
+    records = [("people", None, as_bytes(value), 0, 3)]
+    (found,) = Decoder([table])(spark.createDataFrame(records, RECORD))
+    (change,) = found.to_pylist()
+    assert [change[f"c{n}"] for n in range(6)] == [1, "X", "P", "O", "B", "T"]
+    assert (change["d0"], change["d1"], change["p"], change["o"]) == ("x", "t", 0, 3)

@@ -138,6 +138,58 @@ def test_a_value_that_cannot_be_read_is_a_dead_letter_and_its_row_stays(
     )
 
 
+def marked(orders: str) -> Any:
+    return hw.table(orders, **ORDERS).select("id", "total", "_op", "_deleted")
+
+
+def as_it_is(orders: str) -> Any:
+    return hw.table(orders, **ORDERS)
+
+
+def over_the_table(orders: str) -> Any:
+    return hw.table(orders, **ORDERS).where("total >= 1").select("id", "total")
+
+
+@pytest.mark.parametrize("query", [marked, as_it_is, over_the_table])
+def test_a_bad_value_is_one_dead_letter_however_often_its_batch_comes(
+    desk: Desk, new_name: NewName, query: Callable[[str], Any]
+):
+    orders, calls = new_name(), list[list[int]]()
+    desk.log.ensure_topic(orders, {}, partitions=1)
+
+    def taken(batch: Any) -> None:
+        calls.append(sorted(row["id"] for row in batch.rows()))
+        if len(calls) == 1:
+            raise RuntimeError("ends after the letters and before the batch counts")
+
+    view = declared(lambda: query(orders), new_name(), key="id", to=taken)
+    bad = [("1", "no json"), ("x", '{"id": "x", "total": 1}'), ("2", '{"op": "u", "after": {"id"')]
+    before = json.dumps({"op": "d", "before": {"id": "x", "total": 3}, "after": None})
+    desk.send(orders, [put({"id": 1}, id=1, total=1), *bad, ("2", before)])
+    desk.send(orders, [put({"id": 2}, id=2, total=2)])
+    finish(desk, view)
+    assert calls == [[1, 2]] * 2
+    found = desk.records(view.dead_letters)
+    assert [dict(each.headers())["__dlq.errors.offset"] for each in found] == [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+    ]
+    assert [each.value() for each in found][:3] == [value.encode() for _, value in bad]
+
+
+def test_a_key_that_is_no_key_of_its_table_does_not_stop_a_stream_of_changes(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    orders, shop = new_name(), tmp_path / "shop.db"
+    desk.log.ensure_topic(orders, {}, partitions=1)
+    view = declared(lambda: marked(orders), new_name(), key="id", to=f"sqlite:{shop}")
+    desk.send(orders, [("no number", json.dumps({"id": 1, "total": 1}))])
+    finish(desk, view)
+    assert select(shop, f'SELECT id, total FROM "{view.name}"') == [(1, 1.0)]
+
+
 def latest(desk: Desk, topic: str) -> dict[str, tuple[float, int] | None]:
     """The last that a topic says of each key."""
     found: dict[str, tuple[float, int] | None] = {}
@@ -158,6 +210,11 @@ def latest(desk: Desk, topic: str) -> dict[str, tuple[float, int] | None]:
         ),
         (lambda o, c: o.join(c.select("name")), {"key": "id"}, "joined without comparing"),
         (lambda o, c: o.limit(3), {"key": "id"}, "it is cut off (limit)"),
+        (
+            lambda o, c: o.join(c.localCheckpoint(), "customer", "left"),
+            {"key": "id"},
+            "does not come from the table customers, which it asks for",
+        ),
         (lambda o, c: o.withColumn("r", sf.rand()), {"key": "id"}, "rand gives another value"),
         (
             lambda o, c: o.join(c, "customer", "left"),

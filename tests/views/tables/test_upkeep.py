@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -131,6 +132,13 @@ REFUSED: dict[str, tuple[str, Any]] = {
         "id", lambda a, b: a.withColumn("m", b.select(F.max("id")).scalar())
     ),
     "exists": ("id", lambda a, b: a.where(b.where(F.col("id") > 1).exists())),
+    "collated groups": (
+        "t", lambda a, b: a.groupBy(F.collate("t", "UTF8_LCASE").alias("t")).count()
+    ),
+    "collated join": (
+        "id",
+        lambda a, b: a.join(b.select(F.col("s").cast("string collate UTF8_LCASE")), F.col("t") == F.col("s")),
+    ),
     "static by chance": ("id", lambda a, b: a.crossJoin(static(a).select(F.rand().alias("r")))),
     **{
         text: ("id", lambda a, b, text=text: a.withColumn("x", F.expr(text)))
@@ -192,6 +200,52 @@ def test_state_of_another_query_is_not_used(plans: dict[str, Plan], tmp_path: Pa
     Upkeep(plans["left"], tmp_path).store.close()
     with pytest.raises(Misfit, match="is that of another query"):
         Upkeep(plans["inner"], tmp_path).store  # noqa: B018
+
+
+def test_a_value_that_becomes_empty_or_nothing_is_seen(spark: SparkSession, tmp_path: Path):
+    table = Table("t", StructType.fromDDL("id BIGINT, x ARRAY<INT>, y STRUCT<z: INT>"), ("id",))
+    frame = marked(empty_frames(spark, [table])[0], 0).where("id > 0")
+    each = plan("nested", ("id",), frame, [table])
+    marks = [("gone", pa.bool_()), ("emptied", pa.bool_()), ("m0", pa.int64())]
+    schema = pa.schema([*each.columns[0], *marks, ("p", pa.int32()), ("o", pa.int64())])
+    upkeep, view = Upkeep(each, tmp_path), Held(("id",))
+    for number, (x, y) in enumerate(
+        [
+            (None, None),
+            ([], None),
+            ([None], None),
+            ([None], {"z": None}),
+            ([], {"z": None}),
+            (None, None),
+        ]
+    ):
+        row = {"c0": 1, "c1": x, "c2": y, "gone": False, "emptied": False, "p": 0, "o": number}
+        changes = [pa.Table.from_pylist([row], schema)]
+        upkeep.apply(
+            number,
+            lambda changes=changes: changes,
+            lambda rows: rows[0].rename_columns(table.row.names).cast(each.result),
+            view.taking(number),
+        )
+        assert view.rows == {(1,): {"id": 1, "x": x, "y": y}}
+    upkeep.close()
+
+
+def test_a_function_that_caches_its_tables_sees_the_rows_of_each_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("headwater.views.tables.frames.LARGE_BYTES", 0)
+    query = replace(QUERIES["filter"], function=lambda a, b, c: a.cache().where("n > 2"))
+    each, view = planned(spark, "cached", query), Held(query.key)
+    upkeep = Upkeep(each, tmp_path)
+    for number in range(2):
+        changes = as_changes([(0, "put", number, 0, (1, 3, "t"))], each.columns, {})
+        compute = computing(spark, each, on_frames(query), tmp_path)
+        upkeep.apply(number, lambda changes=changes: changes, compute, view.taking(number))
+    assert sorted(view.rows) == [(0,), (1,)]
+    assert not list(tmp_path.glob("*.parquet"))
+    upkeep.close()
+    spark.catalog.clearCache()
 
 
 def test_two_rows_with_one_key_are_a_mistake_and_nothing_is_written(

@@ -10,7 +10,6 @@ connection may overlap, so that they share commits; their answers keep their ord
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -48,7 +47,6 @@ from headwater.record.errors import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-logger = logging.getLogger("headwater.broker")
 
 _CODES: dict[type[Exception], ErrorCode] = {
     CorruptBatch: ErrorCode.corrupt_message,
@@ -82,9 +80,13 @@ class _Pending:
         self.missing += 1
 
         def done(error: Exception | None) -> None:
-            if error is not None:
-                row.update(_refusal(error))
-            self.arrived()
+            try:
+                if error is not None:
+                    row.update(_refusal(error))
+            except Exception as unforeseen:
+                self.later.fail(unforeseen)
+            else:
+                self.arrived()
 
         partition.when_durable(next_offset, done)
 
@@ -106,19 +108,19 @@ def produce(broker: Broker, request: Any, context: Context) -> Later:
     # Nothing else of this connection is stored meanwhile: a producer's batches keep their order.
     context.connection.hold()
 
-    def done(future: asyncio.Future[list[Checked]]) -> None:
+    def done(task: asyncio.Task[list[Checked]]) -> None:
         broker.validation.done(candidates)
         try:
-            _stage(
-                broker, request, context, pending, dict(zip(found, future.result(), strict=True))
-            )
-        except Exception:
-            logger.exception("Produce version %d failed", context.api_version)
-            context.connection.fail("an error of ours in answering it; see the traceback above")
+            if not task.cancelled():  # the broker stops
+                results = dict(zip(found, task.result(), strict=True))
+                _stage(broker, request, context, pending, results)
+        except Exception as error:
+            pending.later.fail(error)
         finally:
             context.connection.proceed()
 
-    asyncio.wrap_future(broker.validation.submit(candidates)).add_done_callback(done)
+    checking = asyncio.wrap_future(broker.validation.submit(candidates))
+    broker.supervisor.spawn("checks of records", checking, done)
     return pending.later
 
 

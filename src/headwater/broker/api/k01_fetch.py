@@ -54,7 +54,6 @@ class _Fetch:
         "_broker",
         "_bytes_wanted",
         "_by_id",
-        "_cold",
         "_committed",
         "_later",
         "_loop",
@@ -76,7 +75,6 @@ class _Fetch:
         self._committed = request.isolation_level == READ_COMMITTED
         self._loop = asyncio.get_running_loop()
         self._later = Later()
-        self._cold: asyncio.Task[Response] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
@@ -97,7 +95,7 @@ class _Fetch:
     def _wait(self, size: int, seconds: float) -> Later:
         self._later = Later(on_cancel=self._unwatch)
         self._bytes_wanted = self._request.min_bytes - size
-        self._timer = self._loop.call_later(seconds, self._wake)
+        self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
         self._broker.sessions.waiting.add(self._wake)
         for asked in self._asked:
             partition = self._partition(asked)
@@ -117,8 +115,12 @@ class _Fetch:
 
     def grew(self, size: int) -> None:
         """A partition has more; a size of nothing means that it is gone."""
-        if self._committed and size and self._is_held_back():
-            self._grew_stable()
+        try:
+            if self._committed and size and self._is_held_back():
+                self._grew_stable()
+                return
+        except Exception as error:
+            self._fail(error)
             return
         self._bytes_wanted -= size
         if self._bytes_wanted <= 0 or not size:
@@ -135,15 +137,30 @@ class _Fetch:
             self._finish(rows)
 
     def _wake(self) -> None:
-        self._finish(self._read(cached_only=True))
+        try:
+            self._finish(self._read(cached_only=True))
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Whoever asked hears of it; those who wait for the same partition have nothing to do with it."""
+        self._unwatch()
+        self._later.fail(error)
 
     def _finish(self, rows: Rows | None) -> None:
         self._unwatch()
         if rows is not None:
             self._later.set(self._answer(rows))
         else:
-            self._cold = asyncio.ensure_future(self._read_cold())
-            self._cold.add_done_callback(lambda task: self._later.set(task.result()))
+            self._broker.supervisor.spawn("cold reads", self._read_later())
+
+    async def _read_later(self) -> None:
+        try:
+            answer = await self._read_cold()
+        except Exception as error:
+            self._later.fail(error)
+        else:
+            self._later.set(answer)
 
     def _unwatch(self) -> None:
         for partition in self._watched:

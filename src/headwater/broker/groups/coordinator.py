@@ -4,7 +4,7 @@
 and calls `start`. The handlers k11 to k16 call the methods for members; `offsets` and `removal`
 serve the others. A request that must wait gets a future; decisions are made in the pure modules.
 
-    coordinator = GroupCoordinator(settings, clock, store)
+    coordinator = GroupCoordinator(settings, clock, store, image, supervisor)
     coordinator.load(records)
     coordinator.start()
     …
@@ -29,7 +29,6 @@ from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
 from headwater.broker.groups.consumer.service import ConsumerGroups
 from headwater.broker.groups.core import Core, Settings, ticket
-from headwater.broker.groups.deadlines import Failed, logged
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.image import Image
@@ -39,6 +38,7 @@ from headwater.broker.groups.pending import Pending
 from headwater.broker.groups.pending import Store as PendingStore
 from headwater.broker.groups.removal import Removal
 from headwater.broker.groups.syncing import Identity, SyncRequest
+from headwater.broker.supervisor import Supervisor
 
 
 class GroupCoordinator:
@@ -47,10 +47,10 @@ class GroupCoordinator:
         settings: Settings,
         clock: Clock,
         store: Store,
-        image: Image | None = None,
-        failed: Failed = logged,
+        image: Image | None,
+        supervisor: Supervisor,
     ) -> None:
-        self._core = Core(settings, clock, store, image, failed)
+        self._core = Core(settings, clock, store, image, supervisor)
         self._consumer = ConsumerGroups(self._core)
         self.offsets = Committed(self._core)
         self.pending = Pending(self._core, self.offsets, cast(PendingStore, store))

@@ -16,12 +16,13 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.clock import Clock
 from headwater.broker.groups import rebalance, records
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.deadlines import Deadlines, Failed, logged
+from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
 from headwater.broker.groups.group import Group, Moves
 from headwater.broker.groups.image import Image, NoTopics
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
+from headwater.broker.supervisor import Supervisor
 
 EXPIRY = ""
 """The timer's key for the expiry of offsets: a group without a name has no members, so no timer."""
@@ -39,19 +40,19 @@ class Core:
         settings: Settings,
         clock: Clock,
         store: Store,
-        image: Image | None = None,
-        failed: Failed = logged,
+        image: Image | None,
+        supervisor: Supervisor,
     ) -> None:
         self.settings = settings
-        self.failed = failed
+        self.supervisor = supervisor
         self.image = image or NoTopics()
         self.clock = clock
         self.groups: dict[str, Group] = {}
         self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}
         """For each type of group, what moves it."""
         self.offsets = OffsetView()
-        self.journal = Journal(store, failed)
-        self.deadlines = Deadlines(clock, self._due, failed)
+        self.journal = Journal(store, supervisor)
+        self.deadlines = Deadlines(clock, self._due, supervisor)
         self.refusal = ErrorCode.coordinator_load_in_progress
         """What every request hears before the log is replayed and after the coordinator stopped."""
         self.on_expiry_due: Callable[[], None] = _nothing

@@ -9,27 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Callable
 
 from headwater.broker.clock import Clock
+from headwater.broker.supervisor import Supervisor
 
-log = logging.getLogger(__name__)
-
-Failed = Callable[[str, Exception, str], None]
-"""Told of a failure in the background: of which task, which error, with what it was busy."""
 SWEEP_ABOVE = 64
 
 
-def logged(task: str, error: Exception, what: str) -> None:
-    """For those who have no supervisor."""
-    log.error("%s: %s could not be handled", task, what, exc_info=error)
-
-
 class Deadlines:
-    def __init__(self, clock: Clock, due: Callable[[str], None], failed: Failed) -> None:
+    def __init__(self, clock: Clock, due: Callable[[str], None], supervisor: Supervisor) -> None:
         self._clock = clock
-        self._failed = failed
+        self._supervisor = supervisor
         self._due = due
         self._heap: list[tuple[int, str]] = []
         self._at: dict[str, int] = {}
@@ -77,7 +68,7 @@ class Deadlines:
         try:
             self._due(key)
         except Exception as error:  # one group's trouble must not stop the clock of all others
-            self._failed("deadlines", error, key)
+            self._supervisor.failed("deadlines", error, key)
 
     def _arm(self) -> None:
         if not self._running or not self._heap:
@@ -89,7 +80,7 @@ class Deadlines:
             self._timer.cancel()
         self._timer_at = at
         delay = max(at - self.now(), 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay, self._timer_fired)
+        self._timer = self._supervisor.later(delay, "deadlines", self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None

@@ -9,16 +9,13 @@ bounded by the requests under way, each of which waits for its own record.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.deadlines import Failed
-
-log = logging.getLogger(__name__)
+from headwater.broker.supervisor import Supervisor
 
 Records = list[tuple[bytes, bytes | None]]
 
@@ -45,9 +42,9 @@ class _Entry:
 class Journal:
     """One owner of the order of records."""
 
-    def __init__(self, store: Store, failed: Failed) -> None:
+    def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self._store = store
-        self._failed = failed
+        self._supervisor = supervisor
         self._under_way: deque[_Entry] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -57,22 +54,23 @@ class Journal:
         entry = _Entry(then)
         self._under_way.append(entry)
         self._idle.clear()
-        written = asyncio.ensure_future(self._write(group_id, records))
-        written.add_done_callback(lambda done: self._written(entry, done))
+        writing = self._write(group_id, records)
+        self._supervisor.spawn("group journal", writing, lambda done: self._written(entry, done))
 
-    async def _write(self, group_id: str, records: Records) -> None:
-        await self._store.append(group_id, records)
+    async def _write(self, group_id: str, records: Records) -> ErrorCode:
+        try:
+            await self._store.append(group_id, records)
+        except RecordTooLarge:  # the client's doing, and told to it alone
+            return ErrorCode.record_list_too_large
+        return ErrorCode.none
 
-    def _written(self, entry: _Entry, done: asyncio.Future[None]) -> None:
+    def _written(self, entry: _Entry, done: asyncio.Task[ErrorCode]) -> None:
         entry.error = _error_of(done)
         queue = self._under_way
         while queue and queue[0].error is not None:
             head = queue.popleft()
             assert head.error is not None
-            try:
-                head.then(head.error)
-            except Exception as error:  # those behind it must hear of theirs
-                self._failed("group journal", error, "")
+            self._supervisor.call("group journal", head.then, head.error)
         if not queue:
             self._idle.set()
 
@@ -81,14 +79,8 @@ class Journal:
         await self._idle.wait()
 
 
-def _error_of(done: asyncio.Future[None]) -> ErrorCode:
+def _error_of(done: asyncio.Task[ErrorCode]) -> ErrorCode:
     """Kafka's translation of storage trouble: the client looks for the coordinator and retries."""
     if done.cancelled():
         return ErrorCode.coordinator_not_available
-    failure = done.exception()
-    if failure is None:
-        return ErrorCode.none
-    if isinstance(failure, RecordTooLarge):
-        return ErrorCode.record_list_too_large
-    log.error("the group coordinator could not write to its log: %s", failure, exc_info=failure)
-    return ErrorCode.not_coordinator
+    return ErrorCode.not_coordinator if done.exception() else done.result()

@@ -90,7 +90,7 @@ class Removal:
                 try:
                     self._expire_group(group)
                 except Exception as error:  # the other groups have their turn all the same
-                    self._core.failed("offset expiry", error, group.id)
+                    self._core.supervisor.failed("offset expiry", error, group.id)
 
     def _expire_group(self, group: Group) -> None:
         core = self._core

@@ -22,7 +22,7 @@ from headwater.broker.inspection.folder import Folder
 from headwater.broker.inspection.folders import Folders
 from headwater.broker.inspection.groups import GroupsView
 from headwater.broker.inspection.partition import PartitionCheck, facts_of
-from headwater.broker.inspection.remedy import EditSegment, MoveAside
+from headwater.broker.inspection.remedy import EditSegment, MoveAside, WriteMeta
 from headwater.broker.inspection.segments import Options, Visitor
 from headwater.broker.inspection.shares import SharesView
 from headwater.broker.inspection.transactions import TransactionsView
@@ -30,7 +30,7 @@ from headwater.broker.settings import Settings, topic_config
 from headwater.broker.shares import state_topic as share_topic
 from headwater.broker.transactions import state_topic as transaction_topic
 from headwater.log.checkpoints import TopicPartition
-from headwater.log.meta import META
+from headwater.log.meta import META, completed, text_of
 
 Progress = Callable[[int, int, str], None]
 """Bytes done, bytes in all, and where it is."""
@@ -154,10 +154,22 @@ class _Inspection:
                 name,
                 f"it cannot be used: {why}",
                 means,
-                remedy=None
+                remedy=self._meta()
                 if name == META
                 else MoveAside("put it aside; it is written again", (self._folder.root / name,)),
             )
+
+    def _meta(self) -> WriteMeta | None:
+        """What can be read stays; Apache Kafka's own tool formats Apache Kafka's folder."""
+        if self._folder.is_kafkas:
+            return None
+        found = dict(self._folder.meta)
+        if not found.get("node.id", "").isdigit():
+            found.pop("node.id", None)
+        kept = "the cluster id that it has" if found.get("cluster.id") else "a new cluster id"
+        node = found.get("node.id", "1")
+        says = f"write it again, with {kept}, and node {node}; the old one is kept aside"
+        return WriteMeta(says, self._folder.root / META, text_of(completed(found, node)))
 
     def _partition(self, place: Place) -> Iterator[Finding]:
         topic = self._catalogue.topics.get(place.topic)

@@ -106,7 +106,7 @@ class Damage:
     def directory(self, file: SegmentFile) -> Finding:
         return self._finding(
             file,
-            "directory-in-the-way",
+            "unreadable",
             Severity.DAMAGE,
             "it is a directory, and a segment must be a file",
             "the broker does not start with it",

@@ -19,7 +19,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import checkpoints
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files
-from headwater.log.meta import META
+from headwater.log.meta import META, read_lines
 from headwater.log.store import CLEAN, LOCK
 
 ASIDE = "set-aside"
@@ -51,6 +51,8 @@ class Folder:
     is_clean: bool = False
     is_kafkas: bool = False
     node_id: str | None = None
+    meta: dict[str, str] = field(default_factory=dict)
+    """What can be read of `meta.properties`."""
     offsets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     """Checkpoint file → its entries."""
     damaged: dict[str, str] = field(default_factory=dict)
@@ -108,7 +110,7 @@ def _sort(folder: Folder, name: str) -> None:
 
 
 def _read_offsets(folder: Folder, name: str, names: list[str]) -> None:
-    """An empty file and none are the same; one that cannot be understood is none, too, but told."""
+    """One that cannot be understood is none, but told. Kafka makes its files empty, and fills them later."""
     if name not in names:
         return
     try:
@@ -117,7 +119,8 @@ def _read_offsets(folder: Folder, name: str, names: list[str]) -> None:
         folder.damaged[name] = error.strerror or str(error)
         return
     folder.offsets[name] = checkpoints.read_offsets(Files(), folder.root / name)
-    if not folder.offsets[name] and data.strip() != b"0\n0":
+    is_new = data.strip() == b"0\n0" or (folder.is_kafkas and not data)
+    if not folder.offsets[name] and not is_new:
         folder.damaged[name] = "it is no list of partitions and offsets"
 
 
@@ -126,11 +129,10 @@ def _read_meta(folder: Folder, names: list[str]) -> None:
         folder.damaged[META] = "it is missing"
         return
     try:
-        text = (folder.root / META).read_bytes().decode("utf-8", "replace")
+        found = folder.meta = read_lines((folder.root / META).read_bytes())
     except OSError as error:
         folder.damaged[META] = error.strerror or str(error)
         return
-    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
     folder.node_id = found.get("node.id")
     if not (found.get("cluster.id") and (folder.node_id or "").isdigit()):
         folder.damaged[META] = "it does not name a cluster and a node"

@@ -113,7 +113,9 @@ class Folders:
             "topic-id-wrong",
             Severity.DAMAGE if facts.batches or found is not None else Severity.NOTE,
             f"{checkpoints.PARTITION_METADATA} {what}",
-            _SET_ASIDE if facts.batches else "the next start writes it",
+            _SET_ASIDE
+            if found is not None and not checkpoints.is_misread(found, topic.id)
+            else "the next start writes it, because folder and catalogue agree on the name",
             WriteTopicId(
                 "write the topic's id there, as the catalogue has it", place.directory, topic.id
             ),

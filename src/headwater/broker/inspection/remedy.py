@@ -32,6 +32,15 @@ class MoveAside(Remedy):
 
 
 @dataclass(frozen=True, slots=True)
+class WriteMeta(Remedy):
+    """Write `meta.properties` anew; the one that is there goes aside."""
+
+    stage: ClassVar[int] = 1
+    path: Path
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class RenameFolder(Remedy):
     """Give a partition's folder another name; what is in its way, without records, goes aside."""
 

@@ -7,7 +7,7 @@ way goes into `Facts`, and every batch is shown to the visitor (the state that l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.broker.inspection import indexes
@@ -21,7 +21,7 @@ from headwater.broker.inspection.remedy import (
     RebuildIndexes,
     WriteAborted,
 )
-from headwater.broker.inspection.scan import Missing, Seen, Whole, scan
+from headwater.broker.inspection.scan import Broken, Missing, Seen, Whole, scan
 from headwater.broker.inspection.segment_files import SegmentFile
 from headwater.broker.inspection.writer import is_filler
 from headwater.log import aborted
@@ -79,7 +79,7 @@ class Segments:
                 yield damage.directory(file)
                 continue
             try:
-                with Reader(file.path, self.options.read) as reader:
+                with Reader(file.path, self.options.read, passes_over=True) as reader:
                     yield from self._segment(reader, file, limit, damage)
             except OSError as error:
                 facts.was_read = False
@@ -118,6 +118,12 @@ class Segments:
         for seen in scan(reader, file.base_offset, limit, gaps=facts.gaps):
             if not isinstance(seen, Whole) or self._bad_records(seen) is not None:
                 finding = self._problem(seen, reader, file, limit, damage)
+                failure = reader.failure(seen.position, _end_of(seen))
+                if failure is not None:
+                    # What is there may be well: it stays, and what lies behind it is looked at.
+                    facts.was_read = whole = False
+                    yield unreadable(facts, file.path, failure, finding)
+                    continue
                 yield finding
                 if finding.kind == "torn-tail":
                     self._torn = True
@@ -349,13 +355,30 @@ def _united(
     return [entries[offset] for offset in sorted(entries)]
 
 
-def unreadable(facts: Facts, path: Path, error: OSError) -> Finding:
+def _end_of(seen: Seen) -> int:
+    if isinstance(seen, Broken):
+        return seen.end
+    return seen.position + (0 if isinstance(seen, Missing) else seen.header.size)
+
+
+def unreadable(facts: Facts, path: Path, error: OSError, found: Finding | None = None) -> Finding:
+    """`found`: what would be said of the place, had somebody damaged it; None: all of it."""
     place = facts.place
+    why = error.strerror or error
+    if found is not None:
+        return replace(
+            found,
+            kind="unreadable",
+            what=f"the disk does not give some of its bytes: {why}",
+            means="these records cannot be read, what lies around them can; copy the folder to another "
+            "disk as far as it can be read, and repair the copy",
+            remedy=None,
+        )
     return Finding(
         "unreadable",
         Severity.DAMAGE,
         place.where(path.name),
-        f"it cannot be read: {error.strerror or error}",
+        f"it cannot be read: {why}",
         "what is in it was not looked at; the broker cannot read it either, unless it runs as "
         "somebody else",
         place.topic,

@@ -29,6 +29,7 @@ from headwater.broker.inspection.remedy import (
     WriteAborted,
     WriteCatalogue,
     WriteEpochs,
+    WriteMeta,
     WriteTopicId,
 )
 from headwater.broker.inspection.writer import append_records, empty_batch
@@ -124,6 +125,9 @@ class Surgeon:
             case WriteEpochs():
                 self._aside.keep(remedy.directory / checkpoints.LEADER_EPOCHS)
                 checkpoints.write_epochs(self._files, remedy.directory, remedy.epochs)
+            case WriteMeta():
+                self._aside.keep(remedy.path)
+                self._files.write_atomic(remedy.path, remedy.data)
             case SetCheckpoint():
                 self._set(remedy.path, remedy.key, remedy.offset)
             case _:

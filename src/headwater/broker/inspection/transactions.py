@@ -145,8 +145,9 @@ def _lost_marker(
         "commit-marker-lost",
         Severity.LOSS,
         place.where(),
-        f"the transaction of producer {producer_id} at the offsets {began.first_offset} to {began.last_offset} has "
-        f"{'' if is_sure else 'perhaps '}committed, and its marker is lost: {at} cannot be read",
+        f"the transaction of producer {producer_id} at the offsets {began.first_offset} to "
+        f"{began.last_offset} has {'' if is_sure else 'perhaps '}committed, and its marker is lost: "
+        f"{at} cannot be read",
         f"readers with read_committed do not see its records at these offsets ({since}); readers with "
         f"read_uncommitted do: take them from there, and write them again",
         place.topic,

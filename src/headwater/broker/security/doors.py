@@ -26,6 +26,7 @@ from headwater.broker.security.listeners import (
 from headwater.broker.security.login import Policy
 from headwater.broker.security.principal import BadRule, PrincipalRules
 from headwater.broker.settings import Settings
+from headwater.broker.supervisor import Supervisor
 
 logger = logging.getLogger("headwater.security")
 
@@ -39,10 +40,13 @@ _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 class Doors:
     """Where clients come in."""
 
-    def __init__(self, listeners: list[Listener], settings: Settings) -> None:
+    def __init__(
+        self, listeners: list[Listener], settings: Settings, supervisor: Supervisor
+    ) -> None:
         """Raises `BadListener`."""
         self.listeners = listeners
         self._settings = settings
+        self._supervisor = supervisor
         self._servers: list[asyncio.Server] = []
         self._contexts: dict[str, ssl.SSLContext] = {}
         self._factory: Factory | None = None
@@ -117,11 +121,17 @@ class Doors:
         except BadListener as error:
             logger.error("the old certificates stay in use: %s", error)
             return
-        self._reloading = asyncio.ensure_future(self._serve_again())
+        self._supervisor.spawn("certificates", self._serve_again())
 
     async def _serve_again(self) -> None:
         before, self._servers = self._servers, []
-        await self._serve()
+        try:
+            await self._serve()
+        except BaseException:  # the old ones go on
+            for server in self._servers:
+                server.close()
+            self._servers = before
+            raise
         for server in before:
             server.close()
         logger.info("certificates were read again")

@@ -20,7 +20,7 @@ from headwater.log.meta import META
 async def users_of(data: Path) -> AsyncIterator[Credentials]:
     """The users in this folder, made where missing; changes are durable when they return."""
     broker = Broker(data, settings={"node.id": _node_id(data)})
-    broker.doors = Doors([], broker.settings)
+    broker.doors = Doors([], broker.settings, broker.supervisor)
     async with broker:
         yield broker.credentials
 

@@ -51,7 +51,7 @@ class ShareCoordinator:
         self.updates_per_snapshot: int = broker.settings.get(
             "share.coordinator.snapshot.update.records.per.snapshot"
         )
-        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor.failed)
+        self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unfinished: dict[Key, Keeper] = {}
@@ -254,9 +254,15 @@ class ShareCoordinator:
 
     async def forget(self, keys: Sequence[Key]) -> None:
         """Remove the state of these share-partitions, durably."""
-        written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in keys]
-        for each in written:
-            await each
+        known = [self.keepers[key] for key in keys if key in self.keepers]
+        others = [key for key in keys if key not in self.keepers]
+        written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in others]
+        outcomes = await asyncio.gather(
+            *(keeper.forget() for keeper in known), *written, return_exceptions=True
+        )
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
         for key in keys:
             self.states.known.pop(key, None)
             self.keepers.pop(key, None)

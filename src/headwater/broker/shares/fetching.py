@@ -18,7 +18,7 @@ from headwater.broker.shares.coordinator import ShareCoordinator
 from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.sessions import Place, Session
-from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch
+from headwater.broker.shares.state import Ack, Acknowledgement, Acquired, Batch, SharePartition
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
 from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader
@@ -50,6 +50,7 @@ class Row(NamedTuple):
 
 class _Read(NamedTuple):
     keeper: Keeper
+    state: SharePartition
     offset: int
     data: bytes
 
@@ -173,7 +174,7 @@ class ShareFetch:
             if is_aborted is not None and is_aborted(header):
                 void.append(found[-1])
         taken = read.keeper.acquire(
-            self._member, found, read.offset, left, wanted.batch_size, wanted.exactly
+            self._member, found, read.offset, left, wanted.batch_size, wanted.exactly, read.state
         )
         if void and taken:
             taken = self._without(read.keeper, taken, void)
@@ -213,7 +214,7 @@ class ShareFetch:
         except CorruptBatch as error:
             partition.report_damage(error)
             return ErrorCode.corrupt_message
-        return _Read(keeper, offset, data) if data else None
+        return _Read(keeper, state, offset, data) if data else None
 
     async def _bytes(
         self, partition: Partition, offset: int, size: int, at_least_one: bool

@@ -7,6 +7,11 @@ ShareAcknowledge settles here, the clock ends locks here. One event loop owns it
 
 so a crash between any two steps leaves a record acknowledged for good, or to be delivered again.
 Giving records back takes effect at once and is only noted in the log.
+
+The state may be put aside while somebody waits (an administrator sends the group elsewhere, the group is
+deleted). So whoever changes it says which state it has seen, and in the step of the append it is looked
+whether that still is the one: nothing that was decided on the old state reaches the new one, in memory or
+in the log. From the append of a new beginning on there is no state, until that is durable.
 """
 
 from __future__ import annotations
@@ -14,11 +19,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.partition import Partition
+from headwater.broker.promise import promise
 from headwater.broker.shares import starting
 from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
@@ -44,6 +51,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 
+class Overtaken(StorageFailed):
+    """The state that this was decided on has been put aside meanwhile."""
+
+
 class Keeper:
     """The one owner of a share-partition's state."""
 
@@ -56,6 +67,8 @@ class Keeper:
         self._shares = shares
         self._kept = kept
         self._outstanding: list[Sequence[Change]] = []
+        """Changes of `state` on their way to the disk."""
+        self._is_gone = False
         self._opening = asyncio.Lock()
 
     # ---- life --------------------------------------------------------------------------------------
@@ -81,6 +94,8 @@ class Keeper:
         """The state; a group that comes for the first time begins where its config says."""
         if self.state is None:
             async with self._opening:
+                if self._is_gone:
+                    raise StorageFailed(f"{self} has been deleted; it may begin again")
                 if self.state is None:
                     await self._begin()
         state, source = self._known(), self.source
@@ -102,24 +117,50 @@ class Keeper:
         start = await self._shares.in_thread(
             starting.offset_at, reset, source.log, self._shares.clock.now_ms()
         )
-        await self.reset(start)
+        await self._reset(start)
 
     async def reset(self, start: int) -> None:
         """Begin anew at this offset (-1: where the config will say), durably."""
+        async with self._opening:
+            await self._reset(start)
+
+    async def _reset(self, start: int) -> None:
         await self._shares.states.ensure()
         kept = self._kept
         now_ms = self._shares.clock.now_ms()
         kept.snapshot_epoch += 1
-        kept.state_epoch += 1
-        kept.created = kept.created or now_ms
-        value = Value(kept.snapshot_epoch, start, (), 0, kept.state_epoch, kept.created, now_ms)
+        created = kept.created or now_ms
+        value = Value(kept.snapshot_epoch, start, (), 0, kept.state_epoch + 1, created, now_ms)
+        before = replace(kept)
         self._shares.states.known[self.key] = kept
         self._shares.groups.setdefault(self.key.group_id, ShareGroup(self.key.group_id))
-        partition, end = self._shares.states.append(self.key, SNAPSHOT, value)
-        await partition.durable(end)
+        durable = promise(*self._shares.states.append(self.key, SNAPSHOT, value))
+        kept.state_epoch, kept.created = value.state_epoch, created
         kept.start, kept.updates, kept.reset_at = start, 0, now_ms
+        try:
+            await self._put_aside(durable)
+        except StorageFailed:
+            kept.state_epoch, kept.created = before.state_epoch, before.created
+            kept.start, kept.updates, kept.reset_at = before.start, before.updates, before.reset_at
+            raise
         self.state = None if start < 0 else SharePartition(start)
         self._wake()
+
+    async def forget(self) -> None:
+        """The group has nothing to do with this partition any more, durably."""
+        async with self._opening:
+            await self._put_aside(promise(*self._shares.states.append(self.key, SNAPSHOT, None)))
+            self._is_gone = True
+
+    async def _put_aside(self, durable: asyncio.Future[None]) -> None:
+        """Called in the step of the append; if the disk refuses it, the state is what it was."""
+        before = self.state, self._outstanding
+        self.state, self._outstanding = None, []
+        try:
+            await durable
+        except StorageFailed:
+            self.state, self._outstanding = before
+            raise
 
     # ---- delivering --------------------------------------------------------------------------------
 
@@ -131,8 +172,13 @@ class Keeper:
         records_max: int,
         batch_size: int,
         exactly: bool,
+        seen: SharePartition | None = None,
     ) -> list[Acquired]:
-        taken = self._known().acquire(
+        """Nothing, if the state is no longer the one that was `seen` when the batches were read."""
+        state = self.state if seen is None else seen
+        if state is None or state is not self.state:
+            return []
+        taken = state.acquire(
             member,
             batches,
             self.limits(),
@@ -151,76 +197,81 @@ class Keeper:
         self, member: str, acknowledgements: Sequence[Acknowledgement]
     ) -> tuple[ErrorCode, str | None]:
         """Settle what a member says; done when it is durable."""
-        if self.state is None:
+        seen = self.state
+        if seen is None:
             return ErrorCode.invalid_request, None
         if any(Ack.RENEW in each.types for each in acknowledgements) and not self._may_renew():
             message = "Renewing acquisition locks is not enabled for the group."
             return ErrorCode.invalid_record_state, message
         try:
-            changes = self.state.acknowledge(
-                member, acknowledgements, self.limits(), self._shares.now()
-            )
+            changes = seen.acknowledge(member, acknowledgements, self.limits(), self._shares.now())
         except UnknownRecords:
             return ErrorCode.invalid_request, None
         except AckError as error:
             return ErrorCode.invalid_record_state, str(error)
         self._arm()
-        return await self._settle(changes)
+        return await self._settle(seen, changes)
 
     def _may_renew(self) -> bool:
         name = "share.renew.acknowledge.enable"
         return bool(self._shares.settings.group(self.key.group_id, name))
 
-    async def _settle(self, changes: Sequence[Change]) -> tuple[ErrorCode, str | None]:
+    async def _settle(
+        self, seen: SharePartition, changes: Sequence[Change]
+    ) -> tuple[ErrorCode, str | None]:
         plain = [change for change in changes if change.reason is Reason.NONE]
         dead = [change for change in changes if change.reason is not Reason.NONE]
         try:
             if plain:
-                await self._write(plain)
+                await self._write(seen, plain)
             if dead:
-                await self._bury(dead)
+                await self._bury(seen, dead)
+        except Overtaken as error:
+            return ErrorCode.invalid_record_state, str(error)
         except (StorageFailed, TopicError, OSError) as error:
             logger.error("%s: an acknowledgement could not be written: %s", self, error)
             return ErrorCode.kafka_storage_error, str(error)
         return ErrorCode.none, None
 
-    async def _bury(self, dead: Sequence[Change]) -> None:
+    async def _bury(self, seen: SharePartition, dead: Sequence[Change]) -> None:
         try:
             if self.source is not None:
                 await self._shares.dead_letters.put(self.key, self.topic, self.source, dead)
         except BaseException:
-            self._undo(dead)
+            self._undo(seen, dead)
             raise
-        await self._write(dead)
+        await self._write(seen, dead)
 
-    async def _write(self, changes: Sequence[Change]) -> None:
+    async def _write(self, seen: SharePartition, changes: Sequence[Change]) -> None:
         """Write down, then let it take effect. If it cannot be written, nothing has happened."""
+        outstanding = self._outstanding
         try:
-            partition, end = self._append(changes)
-            self._outstanding.append(changes)
+            durable = promise(*self._append(seen, changes))
+            outstanding.append(changes)
             try:
-                await partition.durable(end)
+                await durable
             finally:
-                self._outstanding.remove(changes)
+                outstanding.remove(changes)
         except BaseException:
-            self._undo(changes)
+            self._undo(seen, changes)
             raise
-        self._known().commit(changes)
+        seen.commit(changes)
         self._wake()
 
-    def _undo(self, changes: Iterable[Change]) -> None:
-        if self.state is not None:
-            self.state.undo(changes, self._shares.now() + self.limits().lock_ms)
-            self._arm()
+    def _undo(self, seen: SharePartition, changes: Iterable[Change]) -> None:
+        seen.undo(changes, self._shares.now() + self.limits().lock_ms)
+        self._arm()
 
-    def _append(self, changes: Sequence[Change]) -> tuple[Partition, int]:
-        state = self._known()
+    def _append(self, seen: SharePartition, changes: Sequence[Change]) -> tuple[Partition, int]:
+        """Raises Overtaken, StorageFailed."""
+        if self.state is not seen:
+            raise Overtaken(f"{self} was told to begin elsewhere")
         kept, states = self._kept, self._shares.states
         kept.updates += 1
-        kept.start = state.start
+        kept.start = seen.start
         if kept.updates >= self._shares.updates_per_snapshot:
             return self.snapshot(changes)
-        value = Value(kept.snapshot_epoch, state.start, changes, state.settled_count())
+        value = Value(kept.snapshot_epoch, seen.start, changes, seen.settled_count())
         return states.append(self.key, UPDATE, value)
 
     def snapshot(self, changes: Sequence[Change] = ()) -> tuple[Partition, int]:
@@ -251,24 +302,27 @@ class Keeper:
     def release(self, member: str) -> None:
         """The member is gone: what it holds is free at once."""
         if self.state is not None:
-            self._give_back(*self.state.release(member, self.limits()))
+            self._give_back(self.state, *self.state.release(member, self.limits()))
 
     def expire(self) -> None:
         """Locks whose time is over."""
         if self.state is not None:
-            self._give_back(*self.state.expire(self.limits(), self._shares.now()))
+            now = self._shares.now()
+            self._give_back(self.state, *self.state.expire(self.limits(), now))
 
-    def _give_back(self, freed: Sequence[Change], given_up: Sequence[Change]) -> None:
+    def _give_back(
+        self, seen: SharePartition, freed: Sequence[Change], given_up: Sequence[Change]
+    ) -> None:
         if freed:
-            self._note(freed)
+            self._note(seen, freed)
         if given_up:
-            self._shares.spawn(self._settle(given_up))
+            self._shares.spawn(self._settle(seen, given_up))
         self._arm()
 
-    def _note(self, freed: Sequence[Change]) -> None:
+    def _note(self, seen: SharePartition, freed: Sequence[Change]) -> None:
         """Nobody waits for this: were it lost, the records would be delivered again all the same."""
         try:
-            self._append(freed)
+            self._append(seen, freed)
         except StorageFailed as error:
             logger.warning("%s: a delivery count could not be written: %s", self, error)
         self._wake()
@@ -282,7 +336,7 @@ class Keeper:
 
     def _wake(self) -> None:
         for wake in tuple(self.waiting):
-            wake()
+            self._shares.broker.supervisor.call("share groups", wake)
 
     def settled(self) -> int:
         return 0 if self.state is None else self.state.settled_count()

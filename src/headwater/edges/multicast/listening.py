@@ -11,6 +11,7 @@ drops is found missing afterwards and asked for again, or named as a gap, like a
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import socket
 import threading
@@ -23,6 +24,8 @@ from headwater.edges.multicast.sessions import Sessions
 from headwater.edges.udp.addresses import allowing
 from headwater.edges.udp.batches import Batches, Datagram, host_of, port_of
 from headwater.edges.udp.sockets import DropCount
+
+_log = logging.getLogger("headwater.edges.multicast")
 
 TICK_S = 0.005
 IDLE_S = 0.2
@@ -48,6 +51,7 @@ class Listening:
         self.not_allowed = 0
         self.asks = 0
         self.failure: OSError | None = None
+        self._name = name
         self._sockets = sockets
         self._may_speak = allowing(group.allowed)
         self._inbox: deque[Event] = deque()
@@ -89,7 +93,10 @@ class Listening:
     def _run(self) -> None:
         try:
             self._listen_on()
-        except OSError as error:
+        except Exception as error:  # a thread that dies in silence would leave its reader waiting
+            if not isinstance(error, OSError):
+                _log.exception("%s: listening failed", self._name)
+                error = OSError(f"listening failed: {error!r}")
             self.failure = error
             self._wake()
 

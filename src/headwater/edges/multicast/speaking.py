@@ -9,6 +9,7 @@ Used by `bridge`. At the end it stays for those who still lack something: until 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import socket
@@ -22,6 +23,8 @@ from headwater.edges.multicast.addresses import Group
 from headwater.edges.multicast.packets import Ask, Message, Ranges, TooLarge, Unreadable, decode
 from headwater.edges.multicast.sender import Holding, Sender
 from headwater.edges.udp.addresses import allowing
+
+_log = logging.getLogger("headwater.edges.multicast")
 
 BEAT_S = 0.2
 FIRST_BEAT_S = 0.01
@@ -48,6 +51,7 @@ class Speaking:
     ) -> None:
         self.sender = Sender(new_session(), holding, previous)
         self.asks = 0
+        self._name = name
         self._group, self._socket, self._secret = group, made, holding.secret
         self._may_ask = allowing(group.allowed)
         self._outbox: deque[_Batch] = deque()
@@ -84,7 +88,10 @@ class Speaking:
     def _run(self) -> None:
         try:
             self._speak_on()
-        except OSError as error:
+        except Exception as error:  # a thread that dies in silence would leave senders waiting
+            if not isinstance(error, OSError):
+                _log.exception("%s: speaking failed", self._name)
+                error = OSError(f"speaking failed: {error!r}")
             self._failure = error
             while self._outbox:
                 self._outbox.popleft().done.set_exception(error)

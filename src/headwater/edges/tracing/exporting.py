@@ -102,7 +102,11 @@ class Exporter:
                 self._send([self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))])
 
     def _send(self, spans: list[Span]) -> None:
-        result = self._otlp.export([readable(span, self._resource) for span in spans])
+        try:
+            result = self._otlp.export([readable(span, self._resource) for span in spans])
+        except Exception:  # of these spans; the thread is there for those that follow
+            _log.exception("%d spans could not be sent", len(spans))
+            result = SpanExportResult.FAILURE
         taken = result is SpanExportResult.SUCCESS
         _SPANS.labels("sent" if taken else "refused").inc(len(spans))
         self.sent += len(spans) if taken else 0

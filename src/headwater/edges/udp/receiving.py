@@ -117,7 +117,10 @@ class Receiving:
     def _run(self) -> None:
         try:
             self._read_on()
-        except OSError as error:
+        except Exception as error:  # a thread that dies in silence would leave its reader waiting
+            if not isinstance(error, OSError):
+                _log.exception("%s: receiving failed", self._name)
+                error = OSError(f"receiving failed: {error!r}")
             self.failure = error
             self._wake()
 

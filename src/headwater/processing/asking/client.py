@@ -10,6 +10,7 @@ Answers that nobody waits for (somebody else's, or too late) are left alone.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -24,10 +25,13 @@ from headwater.errors import HeadwaterError
 from headwater.pipelines.context import DEFAULT_BOOTSTRAP
 from headwater.processing.asking.headers import CORRELATION_ID, REPLY_TOPIC, REQUEST
 
+_log = logging.getLogger("headwater.processing")
+
 OPEN_MOST = 10_000
 """Questions that wait for an answer at one time."""
 START_S = 10.0
 _POLL_S = 0.1
+_AGAIN_S = 1.0
 _RETENTION_MS = "3600000"
 
 
@@ -76,6 +80,8 @@ class Asker:
         address = bootstrap or os.environ.get("HEADWATER_BOOTSTRAP") or DEFAULT_BOOTSTRAP
         own: dict[str, Any] = {"log_level": 0, **(client or {}), "bootstrap.servers": address}
         self.replies = replies
+        self.failures = 0
+        """Answers that were not understood, and reads that failed."""
         self._waiting: dict[bytes, Future[Answer]] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -176,9 +182,14 @@ class Asker:
 
     def _read(self) -> None:
         while not self._ended.is_set():
-            for message in self._consumer.consume(500, _POLL_S):
-                if message.error() is None:
-                    self._hand_over(message)
+            try:
+                for message in self._consumer.consume(500, _POLL_S):
+                    if message.error() is None:
+                        self._hand_over(message)
+            except Exception:  # the thread is there for all who wait, and those who will
+                self.failures += 1
+                _log.exception("%s: reading answers failed", self.replies)
+                self._ended.wait(_AGAIN_S)
         with self._lock:
             waiting = list(self._waiting.values())
         for future in waiting:
@@ -190,9 +201,14 @@ class Asker:
             future = self._waiting.get(headers.get(CORRELATION_ID) or b"")
         if future is not None and not future.done():
             value = message.value()
-            request = (headers.get(REQUEST) or b"").decode()
-            decoded = None if value is None else json.loads(value)
-            future.set_result(Answer(decoded, message.key(), request, headers))
+            try:
+                request = (headers.get(REQUEST) or b"").decode()
+                decoded = None if value is None else json.loads(value)
+            except (ValueError, RecursionError) as error:
+                self.failures += 1
+                future.set_exception(NotAnswered(f"the answer is not understood: {error}"))
+            else:
+                future.set_result(Answer(decoded, message.key(), request, headers))
 
 
 def _ensure(settings: Mapping[str, Any], topic: str) -> None:

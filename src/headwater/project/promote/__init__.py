@@ -8,6 +8,7 @@ partitions   one partition from where it stands; all of them, side by side
 comparing    whether two partitions are the same to every reader
 topics       which topics there are, their settings here and there
 groups       how far consumer groups are
+left_behind  what is not moved, by name
 journal      what a move has begun, so that another run goes on with it
 addresses    the two addresses in headwater.toml
 checkpoints  the ids of topics in Spark's checkpoints

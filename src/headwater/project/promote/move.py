@@ -19,6 +19,7 @@ from headwater.project.promote import partitions as copying
 from headwater.project.promote.comparing import Compared
 from headwater.project.promote.errors import CannotPromote, Diverged
 from headwater.project.promote.journal import Journal
+from headwater.project.promote.left_behind import left_behind
 from headwater.project.promote.partitions import Counted, Sides, Stretch
 from headwater.spark.connect import Cluster, Metadata, Topic, TryAgain
 from headwater.spark.options import Options
@@ -62,6 +63,8 @@ class Report:
     groups: int = 0
     share_groups: list[str] = field(default_factory=list)
     """Left behind: what they have in flight cannot be told to another broker."""
+    left_behind: dict[str, list[str]] = field(default_factory=dict)
+    """What else belongs to the old broker: kind → names."""
     unknown_settings: dict[str, list[str]] = field(default_factory=dict)
     """Topic → settings that Kafka does not have."""
     continued: list[str] = field(default_factory=list)
@@ -106,6 +109,7 @@ class Move:
         places = [(name, p) for name, topic in self._topics.items() for p in topic.leaders]
         self._todo = copying.stretches(self._old, places)
         self._groups, self.report.share_groups = groups.groups(self._old)
+        self.report.left_behind = left_behind(self._old, self._here, self._order.project.settings)
         self.report.topics, self.report.partitions = len(self._topics), len(places)
         self.report.groups = len(self._groups)
         there = self._new.metadata(list(self._topics))
@@ -159,6 +163,8 @@ class Move:
         for name, topic in self._topics.items():
             if name not in self.report.continued:
                 self._make(name, topic)
+            else:
+                topics.hold(self._there, name)
         self._audience.begin("Copying", sum(each.end for each in self._todo))
         for name in self._topics:
             mine = [each for each in self._todo if each.place[0] == name]
@@ -217,7 +223,7 @@ class Move:
         self._audience.end(f"{self.report.compared.records:,} records are the same")
 
     def hand_over(self) -> None:
-        """Positions of groups, and the topics' own settings."""
+        """Positions of groups, and the settings of topics."""
         self._audience.begin("Moving groups and settings", len(self._groups))
         for number, group in enumerate(self._groups, 1):
             wanted = [
@@ -228,7 +234,7 @@ class Move:
             if groups.positions(self._new, group) != wanted:
                 raise CannotPromote(f"the group {group} is at other positions in Kafka")
             self._audience.advance(number, group)
-        wanted_settings = topics.own_settings(self._here, self._topics)
+        wanted_settings = topics.effective_settings(self._here, self._topics)
         for name in self._topics:
             unknown = topics.settle(self._there, name, wanted_settings[name])
             if unknown:

@@ -1,7 +1,7 @@
 """Topics here and there: which there are, their settings, making and unmaking them.
 
 Called by `job`. While a topic is being filled its settings let nothing disappear and no time be changed;
-its own settings come when all of it has been compared.
+the settings that it has here come when all of it has been compared.
 """
 
 from __future__ import annotations
@@ -37,8 +37,23 @@ _WHILE_FILLING = {
 }
 
 
-def own_settings(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What was set for each topic itself; defaults are the broker's."""
+_HISTORY = frozenset(
+    {
+        "cleanup.policy",
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "message.timestamp.type",
+        "min.compaction.lag.ms",
+        "retention.bytes",
+        "retention.ms",
+    }
+)
+"""What decides which records stay, and with which times. Every topic gets these as they hold for it here,
+wherever they come from: the other cluster's defaults would end a history that this one keeps."""
+
+
+def effective_settings(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What anybody has set for each topic, itself or by the broker's settings; and what keeps its records."""
     asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not asked:
         return {}
@@ -48,9 +63,13 @@ def own_settings(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str
         found[resource.name] = {
             entry.name: entry.value
             for entry in entries.values()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+            if entry.value is not None and _is_carried(entry)
         }
     return found
+
+
+def _is_carried(entry: Any) -> bool:
+    return entry.name in _HISTORY or entry.source != ConfigSource.DEFAULT_CONFIG.value
 
 
 def known_settings(admin: AdminClient, topic: str) -> set[str]:
@@ -77,6 +96,11 @@ def make(admin: AdminClient, name: str, partitions: int, replicas: int) -> None:
         ) from None
 
 
+def hold(admin: AdminClient, name: str) -> None:
+    """Let nothing of a topic disappear that an earlier run has filled, and perhaps settled."""
+    _alter(admin, name, _WHILE_FILLING, ())
+
+
 def remove(admin: AdminClient, name: str) -> None:
     admin.delete_topics([name], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[
         name
@@ -84,17 +108,23 @@ def remove(admin: AdminClient, name: str) -> None:
 
 
 def settle(admin: AdminClient, topic: str, wanted: Mapping[str, str]) -> list[str]:
-    """Give a filled topic its own settings; the names of those that Kafka does not know."""
+    """Give a filled topic the settings that it has here; the names of those that Kafka does not know."""
     known = known_settings(admin, topic)
+    good = {name: value for name, value in wanted.items() if name in known}
+    _alter(admin, topic, good, [name for name in _WHILE_FILLING if name not in good])
+    return sorted(set(wanted) - known)
+
+
+def _alter(
+    admin: AdminClient, topic: str, wanted: Mapping[str, str], removed: Iterable[str]
+) -> None:
+    """All at once: there is no moment between the settings of before and those of after."""
     entries = [
-        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE)
-        for name in _WHILE_FILLING
-        if name not in wanted
+        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in removed
     ]
     entries += [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         for name, value in wanted.items()
-        if name in known
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     (future,) = admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values()
@@ -105,7 +135,6 @@ def settle(admin: AdminClient, topic: str, wanted: Mapping[str, str]) -> list[st
             f"Kafka refuses the settings of {topic}: {error.args[0].str()}",
             hint="change them with headwater topics, or allow them in Kafka, and try again",
         ) from None
-    return sorted(set(wanted) - known)
 
 
 def begin_at(admin: AdminClient, starts: Mapping[tuple[str, int], int]) -> None:

@@ -45,6 +45,12 @@ class Written(WriterCommitMessage):
     part: Part
 
 
+@dataclass(frozen=True)
+class Unnamed(WriterCommitMessage):
+    """Nothing was written: Spark does not say what for. Only tasks can tell, and only the driver refuses it:
+    a task that fails is tried again, and says so each time, with all that the JVM knows of it."""
+
+
 class BatchWriter(DataSourceArrowWriter):
     def __init__(self, settings: Settings, columns: Columns) -> None:
         self._settings = settings
@@ -57,17 +63,11 @@ class BatchWriter(DataSourceArrowWriter):
         if task is not None:
             return self._in_stream.write_as(task, iterator)
         if not self._settings.at_least_once:
-            raise BatchRefused(
-                "Spark does not say which query and batch this write belongs to, so that rows which "
-                "come again could not be told from new ones.",
-                hint="Inside foreachBatch (from another thread than the stream's, or on Spark Connect) "
-                "name both: txnAppId, the same in every run of the query, and txnVersion, the batch's "
-                "id. A job that nobody runs again says atLeastOnce=true.",
-            )
+            return Unnamed()
         context = TaskContext.get()
         assert context is not None, "Spark calls write inside a task"
         slot = context.partitionId()
-        name = f"{self._group}-{slot}-{context.taskAttemptId()}"
+        name = f"{self._group}#{slot}-{context.taskAttemptId()}"
         cluster = connect.cluster(self._settings.client)
         return Written(
             part.write(
@@ -100,6 +100,8 @@ class BatchWriter(DataSourceArrowWriter):
         if batch is not None:
             self._in_stream.commit(messages, batch)
             return
+        if any(isinstance(each, Unnamed) for each in messages):
+            raise _unnamed()
         parts = _parts(messages)
         cluster = connect.cluster(self._settings.client)
         transaction.begin(cluster, self._group, _SIGN_MS)
@@ -117,11 +119,23 @@ class BatchWriter(DataSourceArrowWriter):
         if batch is not None:
             self._in_stream.abort(messages, batch)
             return
+        if any(isinstance(each, Unnamed) for each in messages):
+            return
         cluster = connect.cluster(self._settings.client)
         transaction.begin(cluster, self._group, _SIGN_MS)
         ending.abort(cluster, _parts(messages))
         # Tasks that Spark kills when another has failed cannot take theirs back themselves.
         listing.abort_orphans(cluster, self._group)
+
+
+def _unnamed() -> BatchRefused:
+    return BatchRefused(
+        "Nothing was written: Spark does not say which query and batch this write belongs to, so that "
+        "rows which come again could not be told from new ones.",
+        hint="A job that nobody runs again says so: .option('atLeastOnce', 'true'). Inside foreachBatch "
+        "(from another thread than the stream's, or on Spark Connect) name both: txnAppId, the same in "
+        "every run of the query, and txnVersion, the batch's id.",
+    )
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:

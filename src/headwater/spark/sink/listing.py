@@ -66,7 +66,7 @@ def abort_orphans(cluster: Cluster, group: str, place: TopicPartition | None = N
 
 def orphans(cluster: Cluster, group: str) -> list[str]:
     """The ids of the group's tasks that have begun, and neither committed nor aborted."""
-    pattern = re.compile(re.escape(group) + r"-\d+-\d+")  # as Task.transactional_id has it
+    pattern = re.compile(re.escape(group) + r"#\d+-\d+")  # as Task.transactional_id has it
     return [name for name in _begun(cluster) if pattern.fullmatch(name)]
 
 

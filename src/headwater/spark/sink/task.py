@@ -29,8 +29,9 @@ class Task:
     @property
     def transactional_id(self) -> str:
         """One for each attempt: a speculative one must not fence the one that is ahead of it. After a
-        restart the attempts are numbered as before, and fence what the dead ones left open."""
-        return f"headwater-sink-{self.sink}-{self.slot}-{self.attempt}"
+        restart the attempts are numbered as before, and fence what the dead ones left open. No topic has
+        a # in its name: the id of a sink to the topic orders-1-0 must not be that of a task of orders."""
+        return f"headwater-sink-{self.sink}#{self.slot}-{self.attempt}"
 
 
 def current(name: str | None = None) -> Task | None:

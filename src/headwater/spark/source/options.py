@@ -55,6 +55,7 @@ WITHOUT_EFFECT = (
 )
 OUR_OWN = (
     "isolation.level",
+    "maxBytesPerTrigger",
     "columns",
     "files",
     "pushFilters",
@@ -88,6 +89,8 @@ class SourceOptions:
     columns: tuple[str, ...]
     fail_on_data_loss: bool
     max_offsets: int | None
+    max_bytes: int | None
+    """As the records are on average, on disk."""
     min_offsets: int | None
     max_trigger_delay_s: float
     min_partitions: int | None
@@ -130,6 +133,7 @@ class SourceOptions:
             columns=_columns(given),
             fail_on_data_loss=given.flag("failOnDataLoss", True),
             max_offsets=given.number("maxOffsetsPerTrigger"),
+            max_bytes=given.number("maxBytesPerTrigger"),
             min_offsets=given.number("minOffsetsPerTrigger"),
             max_trigger_delay_s=_duration(given.text("maxTriggerDelay") or "15m"),
             min_partitions=given.number("minPartitions"),

@@ -1,7 +1,8 @@
 """Ranges of offsets to tasks. Pure: the same ranges and numbers give the same tasks, anywhere, any time.
 
 `pieces` decides, once, how many tasks a range gets; a stream keeps that in its position. `divide` applies
-it. `limit` is Spark's rule for `maxOffsetsPerTrigger`: each partition gets its share of what waits.
+it. `limit` is Spark's rule for `maxOffsetsPerTrigger`: each partition gets its share of what waits;
+`limit_bytes` is the same for bytes.
 """
 
 from __future__ import annotations
@@ -67,3 +68,17 @@ def limit(
         rows = math.ceil(share) if share < 1 else math.floor(share)
         found[place] = min(start[place] + rows, end[place])
     return found
+
+
+def limit_bytes(
+    start: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+    most: int,
+    record_bytes: Mapping[TopicPartition, float],
+) -> dict[TopicPartition, int]:
+    """Ends that together hold about `most` bytes more than `start`, where records have these sizes."""
+    counts = {place: end[place] - start[place] for place in end if end[place] > start[place]}
+    total = sum(count * record_bytes.get(place, 0.0) for place, count in counts.items())
+    if total <= most:
+        return dict(end)
+    return limit(start, end, max(1, int(sum(counts.values()) * most / total)))

@@ -26,6 +26,7 @@ from headwater.spark.source import data_loss, splits, where
 from headwater.spark.source.batch import _read
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.position import Position
+from headwater.spark.source.sizes import RecordSizes
 from headwater.spark.source.splits import Range
 from headwater.spark.source.task import Task
 
@@ -53,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise BadOption("minOffsetsPerTrigger is more than maxOffsetsPerTrigger.")
         self._until: dict[TopicPartition, int] | None = None
         self._triggered = time.monotonic()
+        self._sizes = RecordSizes()
 
     # ---- on the driver --------------------------------------------------------------------------
 
@@ -68,6 +70,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self.options.max_offsets is not None:
             return ReadMaxRows(self.options.max_offsets)
+        if self.options.max_bytes is not None:
+            return ReadMaxRows(1 << 62)  # Spark knows no limit in bytes; `latestOffset` does
         if self.options.min_offsets is not None:
             return ReadMinRows(self.options.min_offsets)
         return ReadAllAvailable()
@@ -96,6 +100,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             if self.options.max_offsets is not None:
                 ends = splits.limit(known, ends, self.options.max_offsets)
+            if self.options.max_bytes is not None:
+                sizes = self._sizes.of(plan, metadata, ends)
+                ends = splits.limit_bytes(known, ends, self.options.max_bytes, sizes)
         if not waiting and known == begin.offsets:
             return start
         self._triggered = time.monotonic()

@@ -58,6 +58,8 @@ _OF_THE_MOMENT = {
 _OF_CHANCE = {"First", "Last", "AnyValue"}
 # Their order may differ from run to run, but not what is in them.
 _UNORDERED = {"CollectList", "CollectSet"}
+# Where a text gets its collation.
+_TYPED = {"AttributeReference", "Cast", "Collate"}
 _LIMITS = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample", "LimitAll"}
 
 
@@ -119,6 +121,10 @@ class _Reader:
                 )
             if _has_subquery(expression):
                 raise NotByRow("a query stands inside an expression", hint="write it as a join")
+            if any(_is_collated(each) for each in _tree(expression) if _kind(each) in _TYPED):
+                raise _collated()
+        if any(_is_collated(each) for each in _each(plan.output())):
+            raise _collated()
 
     # ---- one method for each kind of node, named after Spark's ------------------------------------
 
@@ -278,6 +284,17 @@ def _is_wider(cast: Any) -> bool:
     """Whether a cast only makes room: the state compares numbers of all sizes."""
     before, after = (str(each.dataType().simpleString()) for each in (cast.child(), cast))
     return before in _WIDER and after in _WIDER and _WIDER.index(before) <= _WIDER.index(after)
+
+
+def _is_collated(java: Any) -> bool:
+    return " collate " in str(java.dataType().sql()).lower()
+
+
+def _collated() -> NotByRow:
+    return NotByRow(
+        "it compares text by a collation, and the rows of its tables are found by their bytes",
+        hint="compare lower(…) of the columns, and leave COLLATE out of the schemas",
+    )
 
 
 def _table(alias: Any) -> int | None:

@@ -56,7 +56,8 @@ def stop(bad: Sequence[BadValue]) -> None:
 class DeadLetterBox:
     """Puts bad values into a view's dead-letter topic."""
 
-    topic: str
+    topic: str | None
+    """None: that of the topic which they come from."""
     client: Mapping[str, str]
     """Settings of the Kafka client."""
 

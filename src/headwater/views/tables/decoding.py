@@ -25,6 +25,8 @@ COLUMNS = ("key", "value", "topic", "partition", "offset")
 _ENVELOPE = ("op", "before", "after")
 _OURS = (*_ENVELOPE, "payload", "schema")
 _BROKEN = "_headwater_broken"
+_PERHAPS_MORE = r'\}\s*(,\s*[^"\s]|[^\s,\]\}])|[^}\s]\s*$'
+"""Text that may go on after an object; a second look costs as much as the first."""
 
 
 @dataclass(frozen=True)
@@ -55,37 +57,45 @@ class Decoder:
         self._refuse = refuse
         self._prepared: tuple[list[Column], ...] | None = None
 
-    def __call__(self, records: DataFrame) -> list[pa.Table]:
-        """The changes of each table, as `netting` takes them."""
+    def frame(self, records: DataFrame, *more: str) -> DataFrame:
+        """topic, p, o, `bad` (the text of a value that cannot be read), `keyless` and for each table tN, a
+        change of it; and more of the records' columns."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        tables = self._tables
-        topics = {table.topic for table in tables}
+        topics = {table.topic for table in self._tables}
         if self._prepared is None:
             self._prepared = self._parsing(), self._reading(), self._changing()
         changes = records.where(F.col("topic").isin(*topics))
         for columns in self._prepared:
-            changes = changes.select(*columns)
+            changes = changes.select(*columns, *more)
+        return changes
+
+    def __call__(self, records: DataFrame) -> list[pa.Table]:
+        """The changes of each table, as `netting` takes them."""
+        tables = self._tables
+        changes = self.frame(records)
         for n, table in enumerate(tables):
             if table.derived:
                 changes = _with_derived(changes, n, table)
         names = [_names(table) for table in tables]
         wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
-        flat = self._good(changes.selectExpr("topic", "p", "o", "bad", *wanted).toArrow())
+        flat = self._good(
+            changes.selectExpr("topic", "p", "o", "bad", "keyless", *wanted).toArrow()
+        )
         return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
 
     def _good(self, flat: pa.Table) -> pa.Table:
         """All but the bad ones, which are put away."""
         import pyarrow.compute as pc
 
-        bad = flat.filter(pc.is_valid(flat["bad"])).select(["topic", "p", "o", "bad"])
+        bad = flat.filter(pc.is_valid(flat["bad"])).select(["topic", "p", "o", "bad", "keyless"])
         if not bad.num_rows:
             return flat
-        rows = {table.topic: table.row for table in self._tables}
+        known = {table.topic: table for table in self._tables}
         self._refuse(
             [
-                BadValue(topic, p, o, reason_for(value, rows[topic]), value.encode())
-                for topic, p, o, value in zip(*bad.to_pydict().values(), strict=True)
+                BadValue(topic, p, o, _why(known[topic], value, keyless), value.encode())
+                for topic, p, o, value, keyless in zip(*bad.to_pydict().values(), strict=True)
             ]
         )
         return flat.filter(pc.is_null(flat["bad"]))
@@ -99,6 +109,7 @@ class Decoder:
             F.col("offset").alias("o"),
             F.col("key").cast("string").alias("key"),
             F.col("value").cast("string").alias("value"),
+            _is_whole(F.col("value").cast("string")).alias("whole"),
         ]
         for n, table in enumerate(self._tables):
             if _may_be_quick(table):
@@ -111,8 +122,8 @@ class Decoder:
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = [F.col(name) for name in ("topic", "p", "o")]
-        columns.append(F.col("value").isNull().alias("empty"))
-        bad = F.lit(False)
+        columns += [F.col("value"), F.col("value").isNull().alias("empty")]
+        bad = ~F.col("whole")
         for n, table in enumerate(self._tables):
             said = _said(table, n)
             bad = bad | F.coalesce(said.pop("bad"), F.lit(False))
@@ -122,8 +133,15 @@ class Decoder:
     def _changing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
 
-        own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
-        return [F.col("topic"), F.col("p"), F.col("o"), F.col("bad"), *own]
+        own, keyless = [], F.lit(False)
+        for n, table in enumerate(self._tables):
+            change = _change(table, n)
+            own.append(change.alias(f"t{n}"))
+            keyless = keyless | ((F.col("topic") == table.topic) & _is_keyless(table, change))
+        keyless = keyless & F.col("bad").isNull()
+        bad = F.when(keyless, F.coalesce("value", F.lit(""))).otherwise(F.col("bad"))
+        marks = [bad.alias("bad"), keyless.alias("keyless")]
+        return [F.col("topic"), F.col("p"), F.col("o"), *marks, *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -146,6 +164,15 @@ def _parsed(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return _with_broken(F.col("value").cast("string"), _forms(table))
+
+
+def _is_whole(text: Column) -> Column:
+    """Whether nothing comes after the first JSON value: Spark reads that one, and not what follows."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    around = F.concat(F.lit("["), text, F.lit("]"))
+    one = F.coalesce(F.size(F.from_json(around, "ARRAY<STRING>")) == 1, F.lit(False))
+    return F.when(text.rlike(_PERHAPS_MORE), one).otherwise(F.lit(True))
 
 
 def _forms(table: Table) -> StructType:
@@ -187,6 +214,24 @@ def _change(table: Table, number: int) -> Column:
     change = F.when(F.col("empty"), _deleted_by_key(table, by))
     change = change.otherwise(_from_parts(table, op, before, after, plain, by))
     return F.when(F.col("topic") == table.topic, change)
+
+
+def _is_keyless(table: Table, change: Column) -> Column:
+    """Whether a change does not say of which row it is."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    missing = F.lit(False)
+    for n in table.keys:
+        missing = missing | change[f"c{n}"].isNull()
+    return missing & ~F.coalesce(change["emptied"], F.lit(False))
+
+
+def _why(table: Table, value: str, keyless: bool) -> str:
+    return (
+        f"it does not say its key ({', '.join(table.key)})"
+        if keyless
+        else reason_for(value, table.row)
+    )
 
 
 def _may_be_quick(table: Table) -> bool:
@@ -342,14 +387,17 @@ def _with_derived(changes: DataFrame, number: int, table: Table) -> DataFrame:
     """Add d0, … to a table's changes: Spark's SQL over its columns under their own names."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    own = f"t{number}"
     names = changes.columns
+    # A table may have columns of the names that are used here.
+    apart = {name: f"_headwater_{name}" for name in names}
+    own = apart[f"t{number}"]
     spread = changes.select(
-        *names, *(F.col(f"{own}.c{n}").alias(name) for n, name in enumerate(table.row.names))
+        *(F.col(name).alias(other) for name, other in apart.items()),
+        *(F.col(f"t{number}.c{n}").alias(name) for n, name in enumerate(table.row.names)),
     )
     for n, text in enumerate(table.derived):
         spread = spread.withColumn(own, F.col(own).withField(f"d{n}", F.expr(text)))
-    return spread.select(*names)
+    return spread.select(*(F.col(other).alias(name) for name, other in apart.items()))
 
 
 def _of_table(found: pa.Table, number: int, table: Table, names: Sequence[str]) -> pa.Table:

@@ -6,6 +6,7 @@ through a Parquet file in the state's folder, so that it need not fit into the d
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,10 +39,10 @@ def computing(spark: SparkSession, plan: Plan, function: Function, scratch: Path
     """The view's query by Spark."""
 
     def compute(rows: Mapping[int, pa.Table]) -> pa.Table:
-        with _tuned(spark, sum(table.num_rows for table in rows.values())):
+        size = sum(table.num_rows for table in rows.values())
+        with _tuned(spark, size), _files(scratch) as name:
             frames = {
-                n: frame_of(spark, table, plan.tables[n].row, scratch / f"rows{n}.parquet")
-                for n, table in rows.items()
+                n: frame_of(spark, table, plan.tables[n].row, name(n)) for n, table in rows.items()
             }
             return function(spark, frames).toArrow().cast(plan.result)
 
@@ -60,6 +61,20 @@ def frame_of(spark: SparkSession, rows: pa.Table, row: StructType, scratch: Path
     scratch.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(named, scratch, compression="lz4", row_group_size=128 * 1024)
     return spark.read.schema(row).parquet(scratch.as_uri())
+
+
+@contextmanager
+def _files(folder: Path) -> Iterator[Callable[[int], Path]]:
+    """Names of files for the rows of tables. Each is used once: a function that caches a table would get
+    what another batch had under the same name, since Spark knows cached files by their path."""
+    once = uuid.uuid4().hex
+    for left in folder.glob("rows*.parquet"):  # of a driver that was killed
+        left.unlink()
+    try:
+        yield lambda table: folder / f"rows{table}-{once}.parquet"
+    finally:
+        for mine in folder.glob(f"rows*-{once}.parquet"):
+            mine.unlink()
 
 
 @contextmanager

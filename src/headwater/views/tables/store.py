@@ -221,7 +221,7 @@ class Store:
         places = [self.view.schema.get_field_index(name) for name in self.view.key]
         numbered = result.rename_columns([f"v{n}" for n in range(result.num_columns)])
         numbered = numbered.append_column("n", pa.array(range(result.num_rows), pa.int64()))
-        values = ", ".join(f"v{n}" for n in range(result.num_columns))
+        values = _hashed(result.schema)
         shown = ", ".join(f"v{place} AS {key}" for place, key in zip(places, keys, strict=True))
         only = among = ""
         if followed is not None:
@@ -273,12 +273,22 @@ class Store:
         places = [self.view.schema.get_field_index(name) for name in self.view.key]
         rows = difference.rows.rename_columns([f"v{n}" for n in range(len(self.view.schema))])
         shown = ", ".join(f"v{place} AS {key}" for place, key in zip(places, keys, strict=True))
-        values = ", ".join(f"v{n}" for n in range(rows.num_columns))
+        values = _hashed(rows.schema)
         same = " AND ".join(f"held.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
         with self.lent(fresh_rows=rows, gone=difference.gone.rename_columns(list(keys))):
             old = f"SELECT {shown} FROM fresh_rows UNION ALL SELECT {listed} FROM gone"
             self.run(f"DELETE FROM held USING ({old}) o WHERE {same}")
             self.run(f"INSERT INTO held SELECT {shown}, hash({values}) FROM fresh_rows")
+
+
+def _hashed(schema: pa.Schema) -> str:
+    """What a row's digest is made of. DuckDB's hash of an empty list, of a struct or list with nothing but
+    nulls and of no value is the same: the text of such values tells them apart."""
+    names = [f"v{n}" for n in range(len(schema))]
+    nested = [
+        f"CAST(v{n} AS VARCHAR)" for n, kind in enumerate(schema.types) if pa.types.is_nested(kind)
+    ]
+    return ", ".join([*names, *nested])
 
 
 @dataclass(frozen=True)

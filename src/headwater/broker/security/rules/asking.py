@@ -128,7 +128,14 @@ def then(result: Result, change: Callable[[Row], Row]) -> Result:
         return result if result is NO_ANSWER else change(dict(result))
     if isinstance(result, Later):
         later = Later(result.cancel if result.on_cancel is not None else None)
-        result.listen(lambda body: later.set(body if body is NO_ANSWER else change(dict(body))))
+
+        def arrived(body: Response) -> None:
+            try:
+                later.set(body if body is NO_ANSWER else change(dict(body)))
+            except Exception as error:
+                later.fail(error)
+
+        result.listen(arrived, later.fail)
         return later
     return _changed(result, change)
 

@@ -1,0 +1,110 @@
+"""What belongs to the old broker and is not moved: named, so that it can be made in Kafka by hand.
+
+Called by `move`. A cluster's users, rights and limits are its owner's to give, and passwords cannot be read
+back from what SCRAM keeps of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from headwater.broker.settings.topic import TOPIC
+from headwater.project.promote.topics import TIMEOUT_S
+from headwater.spark import connect
+from headwater.spark.connect import Cluster
+
+DESCRIBE_CLIENT_QUOTAS, LIST_CONFIG_RESOURCES = 48, 74
+_GROUP = 32
+_BROKER_SET = (
+    ConfigSource.DYNAMIC_BROKER_CONFIG.value,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value,
+)
+
+
+def left_behind(
+    cluster: Cluster, admin: AdminClient, settings: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Kind → names, for each kind of which there is something."""
+    found = {
+        "users (with new passwords, as theirs cannot be read)": _users(admin),
+        "ACLs": _acls(admin),
+        "quotas": _quotas(cluster),
+        "settings of groups": _group_settings(cluster),
+        "settings of the broker": _broker_settings(cluster, admin, settings),
+    }
+    return {kind: sorted(names) for kind, names in found.items() if names}
+
+
+def _users(admin: AdminClient) -> list[str]:
+    asked: Any = admin.describe_user_scram_credentials(
+        request_timeout=TIMEOUT_S
+    )  # of all: one future
+    return list(asked.result())
+
+
+def _acls(admin: AdminClient) -> list[str]:
+    any_name: Any = None
+    everything = AclBindingFilter(
+        ResourceType.ANY,
+        any_name,
+        ResourcePatternType.ANY,
+        any_name,
+        any_name,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    found = admin.describe_acls(everything, request_timeout=TIMEOUT_S).result()
+    return [
+        f"{acl.principal} {acl.permission_type.name.lower()} {acl.operation.name.lower()} "
+        f"{acl.restype.name.lower()}:{acl.name}"
+        + ("*" if acl.resource_pattern_type is ResourcePatternType.PREFIXED else "")
+        for acl in found
+    ]
+
+
+def _quotas(cluster: Cluster) -> list[str]:
+    answer = _ask(cluster, DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False})
+    return [_owner(entry.entity) for entry in answer.entries or ()]
+
+
+def _owner(entity: Iterable[Any]) -> str:
+    return " ".join(f"{each.entity_type} {each.entity_name or '(default)'}" for each in entity)
+
+
+def _group_settings(cluster: Cluster) -> list[str]:
+    answer = _ask(cluster, LIST_CONFIG_RESOURCES, {"resource_types": [_GROUP]})
+    return [each.resource_name for each in answer.config_resources]
+
+
+def _broker_settings(
+    cluster: Cluster, admin: AdminClient, settings: Mapping[str, str]
+) -> list[str]:
+    """Those of headwater.toml and those set while it ran, but for the ones that topics take along."""
+    (node,) = cluster.metadata([]).brokers
+    asked = ConfigResource(ResourceType.BROKER, str(node))
+    (future,) = admin.describe_configs([asked], request_timeout=TIMEOUT_S).values()
+    entries: Mapping[str, Any] = future.result()
+    changed = {name for name, entry in entries.items() if entry.source in _BROKER_SET}
+    along = {name for definition in TOPIC.values() for name, _ in definition.synonyms}
+    return list((changed | set(settings)) - along)
+
+
+def _ask(cluster: Cluster, api: int, body: Mapping[str, Any]) -> Any:
+    def attempt() -> Any:
+        answer = cluster.anyone().ask(api, body)
+        connect.check(answer.error_code, "looking at what the broker keeps")
+        return answer
+
+    return cluster.retrying(attempt)

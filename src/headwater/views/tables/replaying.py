@@ -1,0 +1,62 @@
+"""The rows of a table after all of its changes, by Spark: what `headwater verify` computes a view from.
+
+Read by the same `decoding` and by the same rules as `netting` has for the changes of a batch, so that a view
+is compared with what it must be: a row that moved to another key, or was in a table that was emptied, is
+gone here as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.views.tables.decoding import Decoder, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
+"""The columns of the log's records that are needed."""
+
+
+def rows(records: DataFrame, table: Table) -> DataFrame:
+    """The table, from the records of its topic from the first one on; bad values are left out."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    read = Decoder([table]).frame(records, "timestamp").where("bad IS NULL")
+    changes = read.select("p", "o", "timestamp", "t0.*")
+    emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
+    steps = _steps(changes, table).join(emptied, "p", "left").where("until IS NULL OR o > until")
+    return _latest(steps, table)
+
+
+def _steps(changes: DataFrame, table: Table) -> DataFrame:
+    """What happened to which key: where a row moved, its old key goes first."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = [F.col(name) for name in ("p", "o", "timestamp")]
+    columns = [F.col(f"c{n}") for n in range(len(table.row.names))]
+    own = changes.where("NOT emptied").select(*place, *columns, "gone", F.lit(1).alias("step"))
+    old = {n: F.col(f"m{number}") for number, n in enumerate(table.keys)}
+    left = [
+        old.get(n, F.lit(None).cast(field.dataType)).alias(f"c{n}")
+        for n, field in enumerate(table.row.fields)
+    ]
+    moved = changes.where("m0 IS NOT NULL").select(
+        *place, *left, F.lit(True).alias("gone"), F.lit(0).alias("step")
+    )
+    return own.union(moved)
+
+
+def _latest(steps: DataFrame, table: Table) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = [f"c{n}" for n in range(len(table.row.names))]
+    row = F.struct("gone", *names)
+    # The records of a key are in one partition, where the offset is their order.
+    if_one = F.max_by(row, F.struct("o", "step"))
+    last = F.max_by(row, F.struct("timestamp", "p", "o", "step"))
+    same = F.min("p") == F.max("p")
+    keys = [F.col(f"c{n}").alias(f"k{n}") for n in table.keys]
+    found = steps.groupBy(*keys).agg(F.when(same, if_one).otherwise(last).alias("row"))
+    shown = [F.col(f"row.c{n}").alias(name) for n, name in enumerate(table.row.names)]
+    return found.where("NOT row.gone").select(*shown)

@@ -1,0 +1,53 @@
+"""What verify computes a view from is what the view itself makes of the same records."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.views.tables.decoding import Table
+from headwater.views.tables.replaying import rows
+
+RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+
+
+def kept(spark: SparkSession, *records: tuple[str | None, Any]) -> list[tuple[Any, ...]]:
+    people = Table("people", StructType.fromDDL("id BIGINT, name STRING"), ("id",))
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    listed = [
+        ("people", _bytes(key), _bytes(value), 0, offset, moment)
+        for offset, (key, value) in enumerate(records)
+    ]
+    return sorted(
+        tuple(row) for row in rows(spark.createDataFrame(listed, RECORD), people).collect()
+    )
+
+
+def _bytes(value: Any) -> bytearray | None:
+    text = value if isinstance(value, str) or value is None else json.dumps(value)
+    return None if text is None else bytearray(text.encode())
+
+
+def test_rows_of_a_table_that_was_emptied_do_not_come_back(spark: SparkSession):
+    emptied = {"op": "t", "before": None, "after": None}
+    row = {"id": 2, "name": "Bea"}
+    assert kept(spark, ("1", {"id": 1, "name": "Ann"}), (None, emptied), ("2", row)) == [(2, "Bea")]
+
+
+def test_a_row_that_moved_to_another_key_is_not_under_the_old_one(spark: SparkSession):
+    ann, moved = {"id": 1, "name": "Ann"}, {"id": 2, "name": "Ann"}
+    change = {"op": "u", "before": ann, "after": moved}
+    assert kept(spark, ("1", ann), ("2", change)) == [(2, "Ann")]
+    back = {"op": "u", "before": moved, "after": ann}
+    assert kept(spark, ("1", ann), ("2", change), ("1", back)) == [(1, "Ann")]
+
+
+def test_what_cannot_be_read_leaves_the_row_before_it(spark: SparkSession):
+    ann = {"id": 1, "name": "Ann"}
+    bad = [("1", "no json"), ("1", {"id": "x"}), (None, {"name": "Eve"}), (None, None)]
+    assert kept(spark, ("1", ann), *bad) == [(1, "Ann")]
+    assert kept(spark, ("1", ann), ("1", None)) == []
