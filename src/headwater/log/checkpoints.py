@@ -23,10 +23,18 @@ import struct
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from crc32c import crc32c
 
 from headwater.log.files import FileSystem
+
+
+class Reads(Protocol):
+    """Whoever gives a file's bytes: the disk itself, or `SmallFiles`."""
+
+    def read_bytes(self, path: Path) -> bytes | None: ...
+
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
@@ -42,7 +50,7 @@ _DIGITS_MAX = 20
 TopicPartition = tuple[str, int]
 
 
-def read_offsets(files: FileSystem, path: Path) -> dict[TopicPartition, int]:
+def read_offsets(files: Reads, path: Path) -> dict[TopicPartition, int]:
     """A checkpoint of all partitions; an unreadable one counts as absent (it only saves work)."""
     found: dict[TopicPartition, int] = {}
     for line in _lines(files, path):
@@ -61,7 +69,7 @@ def write_offsets(files: FileSystem, path: Path, offsets: Mapping[TopicPartition
     files.write_atomic(path, _text(rows))
 
 
-def read_epochs(files: FileSystem, directory: Path) -> list[tuple[int, int]]:
+def read_epochs(files: Reads, directory: Path) -> list[tuple[int, int]]:
     """(epoch, first offset of that epoch), ascending."""
     found: list[tuple[int, int]] = []
     for line in _lines(files, directory / LEADER_EPOCHS):
@@ -86,7 +94,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX
 
 
-def _lines(files: FileSystem, path: Path) -> list[str]:
+def _lines(files: Reads, path: Path) -> list[str]:
     data = files.read_bytes(path)
     lines = (data or b"").decode("utf-8", "replace").splitlines()
     if len(lines) < 2 or lines[0] != "0" or lines[1] != str(len(lines) - 2):
@@ -103,7 +111,7 @@ def encode_topic_id(topic_id: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
-def read_topic_id(files: FileSystem, directory: Path) -> uuid.UUID | None:
+def read_topic_id(files: Reads, directory: Path) -> uuid.UUID | None:
     data = files.read_bytes(directory / PARTITION_METADATA)
     for line in (data or b"").decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(": ")
@@ -132,7 +140,7 @@ def pack_durable_offset(offset: int) -> bytes:
     return data + crc32c(data).to_bytes(4, "big")
 
 
-def read_durable_offset(files: FileSystem, directory: Path) -> int:
+def read_durable_offset(files: Reads, directory: Path) -> int:
     """0 when there is none, or when it cannot be trusted."""
     data = files.read_bytes(directory / DURABLE_OFFSET)
     if data is None or len(data) != _DURABLE.size:

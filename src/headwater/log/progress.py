@@ -43,10 +43,10 @@ class Progress:
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
         """The files as they are on disk, where that is known."""
 
-    def read(self) -> None:
+    def read(self, small: checkpoints.Reads) -> None:
         """At start: what the last one left."""
         for name in FILES:
-            found = checkpoints.read_offsets(self._files, self._root / name)
+            found = checkpoints.read_offsets(small, self._root / name)
             self._found[name] = dict(found)
             if found:  # else it may be missing, or damaged
                 self._written[name] = found

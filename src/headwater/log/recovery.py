@@ -14,7 +14,7 @@ missing offsets stay unused: new records must never take the offsets of others.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
 from headwater.log.producers import Producers
 from headwater.log.segment import SUFFIXES, CorruptSegment, Segment, offset_named
+from headwater.log.small_files import SmallFiles, is_about_the_file
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import BatchHeader
@@ -50,6 +51,8 @@ class Report:
     """Acknowledged offsets that are not there: [first, second)."""
     damaged: bool = False
     """Something below the recovery point cannot be read; it is fenced."""
+    unreadable: dict[Path, str] = field(default_factory=dict)
+    """Small files that could not be read, and why; the log does without."""
 
 
 def open_partition(
@@ -70,14 +73,15 @@ def open_partition(
     `cut_at`: whatever lies from this offset on goes, even if it is whole. For a log whose writes
     failed: they were refused, so they must not come back.
     """
-    report = Report()
+    small = SmallFiles(files)
+    report = Report(unreadable=small.unreadable)
     swap.tidy(files, directory)
-    recovery_point = max(recovery_point, checkpoints.read_durable_offset(files, directory))
+    recovery_point = max(recovery_point, checkpoints.read_durable_offset(small, directory))
     lost = _lost_segments(files, directory)
     segments = _find_segments(files, directory, now_ms, start_offset)
     _look_at_front(directory, segments, start_offset, report)
     _look_between(directory, segments, lost, report)
-    recovery = _Recovery(segments, recovery_point, clean, cut_at, report)
+    recovery = _Recovery(small, segments, recovery_point, clean, cut_at, report)
     found = recovery.run()
     if found < start_offset:
         # All of it was deleted, and the crash has brought some of its files back. What they say of
@@ -101,12 +105,13 @@ def open_partition(
         next_offset=end,
         epochs=_next_epochs(
             files,
+            small,
             directory,
             end,
             recovery.epoch,
             clean or (cut_at is not None and end >= cut_at),
         ),
-        producers=_load_producers(files, directory, segments, end, clean),
+        producers=_load_producers(files, small, directory, segments, end, clean),
     )
     if report.cut_bytes:
         logger.warning("%s: cut %d torn bytes at offset %d", directory, report.cut_bytes, end)
@@ -138,12 +143,14 @@ class _Recovery:
 
     def __init__(
         self,
+        small: SmallFiles,
         segments: list[Segment],
         recovery_point: int,
         clean: bool,
         cut_at: int | None,
         report: Report,
     ) -> None:
+        self._small = small
         self._segments = segments
         self._recovery_point = recovery_point
         self._clean = clean
@@ -297,7 +304,7 @@ class _Recovery:
         """Check every batch from `tail` on; cut at the first that is not whole or does not follow."""
         end, position = segment.size, tail
         self._report.scanned_bytes += end - tail
-        epochs = checkpoints.read_epochs(segment.files, segment.directory)
+        epochs = checkpoints.read_epochs(self._small, segment.directory)
         newest, epoch = (epochs[-1][0] if epochs else _EPOCH_MAX), 0
         refused = self._cut_at is not None and segment.next_offset >= self._cut_at
         try:
@@ -448,12 +455,12 @@ def _end_offset(
 
 
 def _next_epochs(
-    files: FileSystem, directory: Path, end: int, found: int, clean: bool
+    files: FileSystem, small: SmallFiles, directory: Path, end: int, found: int, clean: bool
 ) -> list[tuple[int, int]]:
     """A new leader epoch after every unclean start: clients can tell that a tail may be gone. And
     where batches are of a newer one (`found`) than the file knows, if it is there at all: epochs that
     went back would look like a torn tail after the next crash."""
-    epochs = [entry for entry in checkpoints.read_epochs(files, directory) if entry[1] <= end]
+    epochs = [entry for entry in checkpoints.read_epochs(small, directory) if entry[1] <= end]
     known = epochs[-1][0] if epochs else -1
     if epochs and clean and known >= found:
         return epochs
@@ -469,7 +476,12 @@ def _next_epochs(
 
 
 def _load_producers(
-    files: FileSystem, directory: Path, segments: list[Segment], end: int, clean: bool
+    files: FileSystem,
+    small: SmallFiles,
+    directory: Path,
+    segments: list[Segment],
+    end: int,
+    clean: bool,
 ) -> Producers:
     """A snapshot that fits, and what the log says since.
 
@@ -477,11 +489,11 @@ def _load_producers(
     its last five. So after a crash the older of the two snapshots is taken, and the rest is read.
     """
     producers, offset = Producers(), segments[0].base_offset
-    found = _fitting_snapshots(files, directory, end)
+    found = _fitting_snapshots(files, small, directory, end)
     usable = [snapshot for snapshot in found if snapshot[0] >= offset]  # else a part is gone
     if usable:
         offset, producers = usable[0] if clean or len(usable) == 1 else usable[1]
-    if not _load_aborted(files, directory, segments, offset):
+    if not _load_aborted(files, small, directory, segments, offset):
         producers, offset = Producers(), segments[0].base_offset
     for segment in segments:
         if segment.next_offset > offset:
@@ -491,7 +503,9 @@ def _load_producers(
     return producers
 
 
-def _load_aborted(files: FileSystem, directory: Path, segments: list[Segment], offset: int) -> bool:
+def _load_aborted(
+    files: FileSystem, small: SmallFiles, directory: Path, segments: list[Segment], offset: int
+) -> bool:
     """Read which transactions were aborted before `offset`; the log tells what came later.
 
     False if that cannot be read: then all of it is to be found in the log again.
@@ -502,19 +516,38 @@ def _load_aborted(files: FileSystem, directory: Path, segments: list[Segment], o
         for segment in listed:
             segment.load_aborted(before=offset)
         return True
-    except RecordError as error:
+    except (RecordError, OSError) as error:
+        if isinstance(error, OSError):
+            if not is_about_the_file(error):
+                raise
+            _give_up_lists(files, small, directory, listed)
         logger.error("%s: aborted transactions are looked for again: %s", directory, error)
         for segment in listed:
             segment.aborted, segment.saved_aborted_bytes = [], -1
         return False
 
 
-def _fitting_snapshots(files: FileSystem, directory: Path, end: int) -> list[tuple[int, Producers]]:
+def _give_up_lists(
+    files: FileSystem, small: SmallFiles, directory: Path, listed: list[Segment]
+) -> None:
+    """A list that cannot be read may be set aside. Until it is made anew no snapshot must be there: a
+    start that believes one does not look for what was aborted before it."""
+    for name in files.list(directory):
+        if name.endswith(".snapshot"):
+            files.remove(directory / name)
+    sync_folder(files, directory)
+    for segment in listed:
+        small.read_bytes(segment.path(aborted.SUFFIX))
+
+
+def _fitting_snapshots(
+    files: FileSystem, small: SmallFiles, directory: Path, end: int
+) -> list[tuple[int, Producers]]:
     """Newest first; those that are damaged or beyond the end are removed."""
     fitting: list[tuple[int, Producers]] = []
     for name in reversed([n for n in files.list(directory) if n.endswith(".snapshot")]):
         taken_at = offset_named(name, ".snapshot")
-        found = Producers.from_bytes(files.read_bytes(directory / name) or b"")
+        found = Producers.from_bytes(small.read_bytes(directory / name) or b"")
         if found is None or taken_at is None or taken_at > end:
             files.remove(directory / name)
             sync_folder(files, directory)  # it must not come back once the log is longer than that

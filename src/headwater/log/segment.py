@@ -26,6 +26,7 @@ from headwater.log.aborted import AbortedTransaction
 from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
 from headwater.log.index import OffsetIndex, TimeIndex
+from headwater.log.small_files import SmallFiles
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
@@ -166,8 +167,9 @@ class Segment:
         with _LOADING:
             index, times = self._index, self._times
             if index is None or times is None:
-                saved = self.files.read_bytes(self.path(".index"))
-                saved_times = self.files.read_bytes(self.path(".timeindex"))
+                small = SmallFiles(self.files)
+                saved = small.read_bytes(self.path(".index"))
+                saved_times = small.read_bytes(self.path(".timeindex"))
                 if self.size and (saved is None or saved_times is None):
                     return self.rebuild_indexes()
                 index = OffsetIndex.load(self.base_offset, saved or b"", self.size)

@@ -34,6 +34,7 @@ from headwater.log.progress import Progress
 from headwater.log.recovery import Report, open_partition
 from headwater.log.replay import Batch, Damage
 from headwater.log.segment import file_name
+from headwater.log.small_files import SmallFiles
 
 logger = logging.getLogger("headwater.log")
 
@@ -94,7 +95,9 @@ class LogStore:
         self._lock()
         self.meta = Meta(self.files, self.root, node_id)
         self.cluster_id, self.directory_id = self.meta.cluster_id, self.meta.directory_id
-        self._progress.read()
+        small = SmallFiles(self.files)
+        self._progress.read(small)
+        self._tell_unreadable(small.unreadable)
         self.clean = CLEAN in self.files.list(self.root)
         if self.clean:
             self.files.remove(self.root / CLEAN)
@@ -144,7 +147,15 @@ class LogStore:
         with self._progress.changing:
             self.logs[key] = log
         self.reports[key] = report
+        self._tell_unreadable(report.unreadable)
         return log
+
+    def _tell_unreadable(self, found: Mapping[Path, str]) -> None:
+        for path, why in found.items():
+            sentence = (
+                f"{path} could not be read ({why}); the broker does without, and makes it anew"
+            )
+            self.on_damage(str(path.relative_to(self.root)), sentence)
 
     def recovery_point(self, topic: str, partition: int) -> int:
         """How far a log that is not open yet is known to have been on disk."""
@@ -179,7 +190,9 @@ class LogStore:
 
     def _topic_id(self, directory: Path, wanted: uuid.UUID | None) -> uuid.UUID | None:
         """Whose a folder says it is; None if it does not say, or if its file is damaged."""
-        found = checkpoints.read_topic_id(self.files, directory)
+        small = SmallFiles(self.files)
+        found = checkpoints.read_topic_id(small, directory)
+        self._tell_unreadable(small.unreadable)
         if found is None or wanted is None or found == wanted or found in self.deleted:
             return found
         return None if checkpoints.is_misread(found, wanted) else found

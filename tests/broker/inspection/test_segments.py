@@ -319,3 +319,21 @@ def test_a_long_torn_end_is_put_aside_in_little_memory(world: World) -> None:
     assert path.stat().st_size == whole
     (kept,) = (world.data / "set-aside").rglob(f"{path.name}.from-byte-{whole}")
     assert kept.stat().st_size == 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_directory_in_the_place_of_a_segment_is_damage_and_is_put_aside(
+    world: World, is_torn: bool
+) -> None:
+    (world.data / ".kafka_cleanshutdown").unlink()
+    last = world.segments("orders")[-1]
+    end = batches_of(last)[-1][1].next_offset if batches_of(last) else int(last.stem)
+    if is_torn:
+        with last.open("ab") as file:
+            file.write(b"torn")
+    (world.folder("orders") / f"{end:020d}.log" / "inside").mkdir(parents=True)
+    (finding,) = [each for each in checked(world.data).findings if "directory" in each.what]
+    assert (finding.kind, finding.severity) == ("unreadable", Severity.DAMAGE)
+    assert "does not start" in finding.means
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted

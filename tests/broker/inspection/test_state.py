@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.broker.inspection.check import inspect
 from headwater.broker.inspection.finding import Severity
+from headwater.broker.inspection.repair import repair
 from headwater.broker.shares import records as share_records
 from headwater.broker.transactions import records as state_records
 from headwater.broker.transactions.transaction import State, Transaction
@@ -19,7 +20,15 @@ from headwater.log.files import Files
 from headwater.log.recovery import open_partition
 from headwater.record import batch as batches
 from headwater.record import records
-from tests.broker.inspection.world import World, batches_of, checked, mended, patch, read_folder
+from headwater.record.batch import BatchHeader
+from tests.broker.inspection.world import (
+    World,
+    batches_of,
+    checked,
+    mended,
+    patch,
+    read_folder,
+)
 from tests.broker.processes import broker_process
 from tests.broker.serving import serving
 from tests.compat.waiting import until
@@ -150,6 +159,59 @@ def test_a_recovery_point_beyond_the_end_names_what_is_missing(world: World) -> 
     assert (finding.severity, finding.first_offset, finding.last_offset) == ("loss", end, end + 6)
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted
+
+
+def markers(world: World) -> list[tuple[Path, int, BatchHeader]]:
+    """Of the topic `paid`: every third transaction aborts, beginning with the second."""
+    return [
+        (path, position, header)
+        for path in world.segments("paid")
+        for position, header in batches_of(path)
+        if header.is_control
+    ]
+
+
+def assert_lost(data: Path, header: BatchHeader) -> None:
+    """`header`: of the marker that is damaged, behind the four records of its transaction."""
+    marker = header.base_offset
+    (finding,) = [each for each in checked(data).wrong if each.kind == "commit-marker-lost"]
+    assert finding.severity is Severity.LOSS
+    assert (finding.first_offset, finding.last_offset) == (marker - 4, marker - 1)
+    assert f"producer {header.producer_id} at the offsets {marker - 4} to" in finding.what
+    assert f"offset {marker} cannot be read" in finding.what
+    assert "readers with read_committed do not see its records" in finding.means
+
+
+@pytest.mark.parametrize("is_repaired", [False, True])
+@pytest.mark.parametrize("first", [2, 16, 70])
+def test_a_damaged_commit_marker_is_a_loss_before_and_after_a_start(
+    world: World, first: int, is_repaired: bool
+) -> None:
+    path, position, header = markers(world)[-1]
+    for place in (first, 70):
+        patch(path, position + place, b"\xff\xfe")
+    assert_lost(world.data, header)
+    if is_repaired:
+        repair(world.data)
+        assert_lost(world.data, header)
+    with serving(world.data):
+        pass
+    assert_lost(world.data, header)
+
+
+@pytest.mark.parametrize("number", [0, 6])
+def test_a_damaged_commit_marker_is_a_loss_where_the_next_transaction_aborts(
+    world: World, number: int
+) -> None:
+    path, position, header = markers(world)[number]
+    patch(path, position + 70, b"\xff\xfe")
+    assert_lost(world.data, header)
+
+
+def test_a_damaged_abort_marker_hides_nothing(world: World) -> None:
+    path, position, _ = markers(world)[1]
+    patch(path, position + 61 + 12, b"\xff")
+    assert [each.kind for each in checked(world.data).wrong] == ["batch-damaged"]
 
 
 @pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])

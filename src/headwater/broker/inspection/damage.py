@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headwater.broker.inspection.segment_files import SegmentFile
 
 _REFUSED = (
-    "readers get an error at these offsets and stop there; a compaction of this partition fails"
+    "readers get an error at these offsets and stop there; a compaction leaves them as they are"
 )
 _ASIDE = "put the damaged bytes aside; an empty batch takes their offsets, and readers pass over it"
 _GONE = "these records are gone unless there is a copy elsewhere; readers go on behind them"
@@ -103,6 +103,18 @@ class Damage:
             MoveAside("put the segment aside", paths),
         )
 
+    def directory(self, file: SegmentFile) -> Finding:
+        return self._finding(
+            file,
+            "unreadable",
+            Severity.DAMAGE,
+            "it is a directory, and a segment must be a file",
+            "the broker does not start with it",
+            file.base_offset,
+            None,
+            MoveAside("put the directory aside", (file.path,)),
+        )
+
     def bad_records(self, file: SegmentFile, seen: Whole, why: str) -> Finding:
         header = seen.header
         edit = Edit(
@@ -118,7 +130,7 @@ class Damage:
             Severity.DAMAGE,
             f"the batch at byte {seen.position} has the right checksum, but its records cannot be "
             f"read: {why}",
-            "clients stop at this batch, and a compaction of this partition fails",
+            "clients stop at this batch; a compaction leaves it as it is",
             header.base_offset,
             header.last_offset,
             EditSegment(_ASIDE, file.path.parent, file.base_offset, edit),

@@ -49,6 +49,30 @@ class Began:
     first_offset: int
     timestamp: int
     epoch: int
+    last_offset: int
+    """Of its records so far, up to the first hole."""
+    hole: tuple[int, int] | None = None
+    """The first offsets behind its beginning that cannot be read: its marker may have had one of them."""
+    has_lost_marker: bool = False
+    """What cannot be read there is a marker of this producer, and not one that aborts."""
+    has_resumed: bool = False
+    """There are records of it behind the hole."""
+
+    @property
+    def may_have_committed(self) -> bool:
+        """A marker has one offset, and it is the last that its transaction has."""
+        is_last = self.hole == (self.last_offset + 1,) * 2 and not self.has_resumed
+        return self.has_lost_marker or is_last
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A transaction with a hole in it that a later marker has aborted."""
+
+    producer_id: int
+    began: Began
+    timestamp: int
+    """Of that marker."""
 
 
 @dataclass(slots=True)
@@ -83,6 +107,7 @@ class Facts:
     bytes: int = 0
     producers: Producers = field(default_factory=Producers)
     began: dict[int, Began] = field(default_factory=dict)
+    hidden: list[Hidden] = field(default_factory=list)
     producer_id_max: int = -1
     idle_markers: int = 0
     oversize: int = 0

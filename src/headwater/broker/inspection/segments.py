@@ -12,20 +12,29 @@ from pathlib import Path
 
 from headwater.broker.inspection import indexes
 from headwater.broker.inspection.damage import Damage
-from headwater.broker.inspection.facts import Began, EpochRun, Facts
+from headwater.broker.inspection.facts import Began, EpochRun, Facts, Hidden
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.reader import Reader
-from headwater.broker.inspection.remedy import MoveAside, RebuildIndexes, WriteAborted
+from headwater.broker.inspection.remedy import (
+    EditSegment,
+    MoveAside,
+    RebuildIndexes,
+    WriteAborted,
+)
 from headwater.broker.inspection.scan import Broken, Missing, Seen, Whole, scan
 from headwater.broker.inspection.segment_files import SegmentFile
+from headwater.broker.inspection.writer import is_filler
 from headwater.log import aborted
 from headwater.log.aborted import AbortedTransaction
+from headwater.record import batch as batches
 from headwater.record import control, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
 from headwater.record.records import Record
 
 EPOCH_RUNS_MAX = 100_000
+MARKER_BYTES_MAX = 4096
+"""A marker has about eighty."""
 
 Visitor = Callable[[BatchHeader, "list[Record]", memoryview], None]
 
@@ -62,7 +71,12 @@ class Segments:
             following = files[number + 1] if number + 1 < len(files) else None
             limit = None if following is None else following.base_offset
             if self._torn:
-                yield damage.beyond_tear(file)
+                yield damage.directory(file) if file.path.is_dir() else damage.beyond_tear(file)
+                continue
+            if file.path.is_dir():
+                facts.was_read = False
+                facts.end_offset = limit if limit is not None else facts.promise.offset
+                yield damage.directory(file)
                 continue
             try:
                 with Reader(file.path, self.options.read, passes_over=True) as reader:
@@ -76,6 +90,7 @@ class Segments:
                 if self._is_unwritten(files[number + 1 :]):
                     self._torn = True  # a start drops what follows: it was never acknowledged
                 else:
+                    self._pass_over(facts.end_offset, limit - 1)
                     yield damage.gap(facts.end_offset, limit, self._epoch)
                     facts.end_offset = limit
 
@@ -113,6 +128,7 @@ class Segments:
                 if finding.kind == "torn-tail":
                     self._torn = True
                     break
+                self._hole(finding, reader)
                 whole = whole and isinstance(seen, Missing)
                 if not isinstance(seen, Whole):
                     continue
@@ -124,6 +140,22 @@ class Segments:
         if whole and not self._torn:
             yield from self._indexes(file, data, times_data, offsets, times, limit)
             yield from self._aborted(file, found, markers)
+
+    def _hole(self, finding: Finding, reader: Reader) -> None:
+        """Offsets that cannot be read, and no repair brings back: an open transaction may have ended
+        there."""
+        edit = finding.remedy.edit if isinstance(finding.remedy, EditSegment) else None
+        if edit is None or edit.header is not None or finding.first_offset is None:
+            return
+        producer_id = _marker_of(
+            reader.get(edit.start, min(edit.end - edit.start, MARKER_BYTES_MAX))
+        )
+        self._pass_over(finding.first_offset, edit.next_offset - 1, producer_id)
+
+    def _pass_over(self, first: int, last: int, marker_of: int | None = None) -> None:
+        for producer_id, began in self.facts.began.items():
+            if began.hole is None and first <= last:
+                began.hole, began.has_lost_marker = (first, last), producer_id == marker_of
 
     def _problem(
         self, seen: Seen, reader: Reader, file: SegmentFile, limit: int | None, damage: Damage
@@ -163,6 +195,8 @@ class Segments:
             facts.oversize += 1
         if header.producer_id >= 0:
             self._producer(seen, found, markers)
+        elif is_filler(header):
+            self._pass_over(header.base_offset, header.last_offset)
         if self.visit is not None:
             self.visit(header, self._decoded, seen.data)
 
@@ -174,8 +208,17 @@ class Segments:
             facts.producers.update(header, header.base_offset)
             if header.is_transactional and producer_id not in facts.began:
                 facts.began[producer_id] = Began(
-                    header.base_offset, header.max_timestamp, header.producer_epoch
+                    header.base_offset,
+                    header.max_timestamp,
+                    header.producer_epoch,
+                    header.last_offset,
                 )
+            elif header.is_transactional:
+                began = facts.began[producer_id]
+                if began.hole is None:
+                    began.last_offset = header.last_offset
+                else:
+                    began.has_resumed = True
             return
         if not header.record_count:
             return
@@ -184,8 +227,11 @@ class Segments:
         except (InvalidBatch, RecordError):
             return  # some other control record
         markers.add(header.base_offset)
-        if facts.began.pop(producer_id, None) is None:
+        ended = facts.began.pop(producer_id, None)
+        if ended is None:
             facts.idle_markers += 1
+        elif ended.hole is not None and marker.kind == control.ABORT:
+            facts.hidden.append(Hidden(producer_id, ended, header.max_timestamp))
         facts.producers.end(header, marker, header.base_offset, found)
 
     # ---- indexes -------------------------------------------------------------------------------
@@ -279,6 +325,21 @@ class Segments:
             place.number,
             remedy=remedy,
         )
+
+
+def _marker_of(data: memoryview) -> int | None:
+    """The producer whose transaction these damaged bytes have ended, unless they say that it aborts."""
+    try:
+        header = batches.read_header(data)
+        if not (header.is_control and header.is_transactional):
+            return None
+    except RecordError:
+        return None
+    try:
+        aborts = control.read_marker(data).kind == control.ABORT
+    except (InvalidBatch, RecordError):
+        aborts = False
+    return None if aborts else header.producer_id
 
 
 def _united(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.inspection.facts import Began, Facts
+from headwater.broker.inspection.facts import Began, Facts, Hidden
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.segments import Visitor
 from headwater.broker.transactions import records
@@ -63,6 +63,8 @@ def inspect(
     for key, each in facts.items():
         for producer_id, began in each.began.items():
             yield _open(each, producer_id, began, owners.get(producer_id), now_ms)
+        for hidden in each.hidden:
+            yield from _hidden(each, hidden, owners.get(hidden.producer_id))
         if each.idle_markers and not each.gaps:
             yield _idle_markers(each)
         del key
@@ -88,22 +90,23 @@ def _open(
             f"the transaction of {who} {how}; its marker is missing here",
         )
         means = f"{stand} until the next start, which writes the marker"
-    elif known is not None and known.state is State.ONGOING:
+    elif known is not None and known.state is State.ONGOING and not began.may_have_committed:
         kind, what = "transaction-open", f"a transaction of {who} is open since {since}"
         late = is_overdue(known, now_ms)
         limit = f"{known.timeout_ms / 1000:,.0f} s"
         means = f"{stand}; its time-out of {limit} is over, and the next start aborts it"
         if not late:
             means = f"{stand} until it ends, or its time-out of {limit} is over"
+    elif began.hole is not None and (known is None or known.state is not State.COMPLETE_ABORT):
+        is_sure = known is not None and known.state is State.COMPLETE_COMMIT
+        since = f"{stand} until a start or its time-out aborts it"
+        return _lost_marker(facts, producer_id, began, since, is_sure=is_sure)
     else:
         kind, severity = "transaction-unknown", Severity.NUISANCE
         what = f"a transaction of {who} is open since {since}, and the coordinator does not know it"
         if known is not None and known.state in COMPLETED:
             what = f"a transaction of {who} is open since {since}; the coordinator has ended it"
-        means = (
-            f"{stand} until the next start, which aborts it; if its marker was among damaged bytes and "
-            f"it had committed, readers with read_committed will not see it"
-        )
+        means = f"{stand} until the next start, which aborts it"
     return Finding(
         kind,
         severity,
@@ -114,6 +117,43 @@ def _open(
         place.number,
         began.first_offset,
         facts.end_offset - 1,
+    )
+
+
+def _hidden(facts: Facts, hidden: Hidden, known: Transaction | None) -> Iterator[Finding]:
+    """A transaction that had ended in a hole and was aborted by a later marker: that of the same
+    producer's next transaction, or of a start that found it open."""
+    began = hidden.began
+    was_aborted_later = (
+        known is not None
+        and known.state is State.COMPLETE_COMMIT
+        and known.updated_ms < hidden.timestamp
+    )
+    if began.may_have_committed or was_aborted_later:
+        since = "a later marker has aborted it"
+        yield _lost_marker(facts, hidden.producer_id, began, since, is_sure=was_aborted_later)
+
+
+def _lost_marker(
+    facts: Facts, producer_id: int, began: Began, since: str, *, is_sure: bool
+) -> Finding:
+    """Whether it had committed, only the marker or the coordinator could tell."""
+    place, hole = facts.place, began.hole
+    assert hole is not None
+    at = f"offset {hole[0]}" if hole[0] == hole[1] else f"the offsets {hole[0]} to {hole[1]}"
+    return Finding(
+        "commit-marker-lost",
+        Severity.LOSS,
+        place.where(),
+        f"the transaction of producer {producer_id} at the offsets {began.first_offset} to "
+        f"{began.last_offset} has {'' if is_sure else 'perhaps '}committed, and its marker is lost: "
+        f"{at} cannot be read",
+        f"readers with read_committed do not see its records at these offsets ({since}); readers with "
+        f"read_uncommitted do: take them from there, and write them again",
+        place.topic,
+        place.number,
+        began.first_offset,
+        began.last_offset,
     )
 
 

@@ -38,6 +38,11 @@ def empty_batch(first_offset: int, next_offset: int, leader_epoch: int) -> bytes
     return batches.pack(header, b"")
 
 
+def is_filler(header: BatchHeader) -> bool:
+    """Whether a repair has put it there; what compaction empties keeps its time."""
+    return not header.record_count and header.producer_id < 0 and header.max_timestamp == -1
+
+
 def append_records(
     files: FileSystem,
     directory: Path,
