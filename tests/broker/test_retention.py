@@ -227,6 +227,19 @@ def test_a_record_that_arrives_while_retention_looks_is_kept(data: Path) -> None
         assert start(wire, "t") == 3, "in its own time"
 
 
+def test_what_could_not_go_because_the_disk_was_full_goes_when_there_is_room(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "ring", retention_bytes=1000, **SMALL)
+        put(wire, "ring", 10)
+        with disk.full():
+            retain(broker)
+            assert segments(broker, "ring")[0] == 0, "the new start could not be written down"
+        first = start(wire, "ring")
+        retain(broker)
+        assert segments(broker, "ring")[0] == start(wire, "ring") == first > 0
+
+
 # ---- DeleteRecords ----------------------------------------------------------------------------------
 
 

@@ -98,6 +98,10 @@ class Housekeeping:
             dropped = log.drop_front(count)
             try:
                 await self._in_disk_thread(self._broker.store.checkpoint_starts)
+            except OSError:
+                log.put_back(dropped)  # their files may not go yet: tried again next time
+                raise
+            try:
                 await self._in_disk_thread(_remove_files, dropped)
             finally:  # what could not be removed goes at the next start
                 await partition.when_unread()

@@ -390,6 +390,10 @@ class PartitionLog:
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         return dropped
 
+    def put_back(self, dropped: list[Segment]) -> None:
+        """They could not go: they lie before the start, and go with the next retention."""
+        self.segments = [*dropped, *self.segments]
+
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
         """Put compacted segments in the place of those they were made from."""
         first = self.segments.index(old[0])
