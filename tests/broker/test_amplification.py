@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from headwater.broker import fetch_sessions, guard
 from headwater.broker.api import k11_join_group, k19_create_topics
+from headwater.broker.settings import topic_definitions
 from headwater.broker.wire import uvarint
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import fetch_request, find_coordinator, new_producer_id, produce
@@ -66,6 +68,35 @@ def test_more_elements_than_one_turn_has_time_for_are_refused(wire: Wire) -> Non
     request = fetch_request("t", partitions=range(guard.ELEMENTS_MAX + 1))
     with pytest.raises(ConnectionClosed):
         wire.ask("fetch", 12, **request)
+
+
+def test_a_consumer_of_ten_thousand_topics_is_answered(wire: Wire) -> None:
+    """Topics and partitions are elements, and so is the group that they are asked for."""
+    topics = [{"name": f"topic-{n}", "partition_indexes": [0]} for n in range(10_000)]
+    group = {"group_id": "g", "member_epoch": -1, "topics": topics}
+    (found,) = wire.ask("offset_fetch", 9, groups=[group]).groups
+    assert len(found.topics) == len(topics)
+    names = [topic["name"] for topic in topics]
+    owned = [{"topic_id": uuid.uuid4(), "partitions": [0]} for _ in names]
+    member = {"group_id": "g", "member_id": "m", "member_epoch": 1, "rebalance_timeout": 5000}
+    answer = wire.ask(
+        "consumer_group_heartbeat",
+        1,
+        **member,
+        subscribed_topic_names=names,
+        topic_partitions=owned,
+    )
+    assert answer.error_code is ErrorCode.group_id_not_found
+
+
+def test_a_thousand_topics_may_be_made_with_thirty_configs_each(wire: Wire) -> None:
+    configs = [{"name": each.name, "value": None} for each in topic_definitions()[:30]]
+    asked = [
+        {"name": f"n{n}", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+        for n in range(1000)
+    ]
+    rows = wire.ask("create_topics", 7, topics=asked, timeout=9000, validate_only=True).topics
+    assert {row.error_code for row in rows} == {ErrorCode.invalid_config}, "there is no value"
 
 
 def test_too_many_topics_at_once_are_refused_in_a_sentence(broker: Serving, wire: Wire) -> None:

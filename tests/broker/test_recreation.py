@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
 
 from headwater.broker.broker import Broker
 from headwater.broker.partition import Partition
+from headwater.broker.swap import put_in_place
+from headwater.log import compaction
+from headwater.log.compaction import Plan
+from headwater.log.compaction_plan import Source
 from headwater.record import batch as batches
 from headwater.testing.clock import ManualClock
 from headwater.testing.faulty_disk import FaultyDisk
@@ -132,3 +137,59 @@ async def check(disk: FaultyDisk, promised: int) -> None:
             log = broker.topics.partitions["t", 0].log
             assert log.start_offset == 0
             assert log.next_offset >= promised
+
+
+def test_retention_of_the_old_topic_takes_no_file_of_the_new_one(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", retention_bytes=1000, internal_segment_bytes=1000)
+        for _ in range(10):
+            produce(wire, "t", batch([(None, bytes(400))]))
+        topics = broker.broker.topics
+
+        async def again() -> None:
+            await topics.delete("t")
+            await topics.create("t", 1, {})
+            new = batch([(None, b"new")])
+            offset = topics.partitions["t", 0].append(new, batches.read_header(new), 0)
+            await topics.partitions["t", 0].durable(offset + 1)
+
+        with disk.held("remove", "t-0/*.log") as held:
+            retain = broker.broker.housekeeping.retain_partition
+            retained = broker.begin(retain(topics.partitions["t", 0], 0))
+            held.until_reached()
+            made_again = broker.begin(again())
+            wait([made_again], timeout=1)  # it may come so far, or wait for the removal
+            held.release()
+            retained.result(60)
+            made_again.result(60)
+        copy = data.with_name("killed")
+        shutil.copytree(data, copy)
+    for folder in (data, copy):
+        with serving(folder) as broker, broker.wire() as wire:
+            assert len(read_all(wire, "t")) == 1
+
+
+def test_segments_made_for_the_old_topic_are_not_put_into_the_new_one(data: Path) -> None:
+    """A compaction that was at work when its topic was deleted."""
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", internal_segment_bytes=1000, cleanup_policy="compact")
+        for _ in range(10):
+            produce(wire, "t", batch([(b"k", bytes(400))]))
+        old = broker.broker.topics.partitions["t", 0]
+        segments = old.log.segments[:-1]
+        sources = tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments)
+        plan = Plan((sources,), 0, 0, 0, 4096, {}, segments=tuple(segments))
+        result = compaction.compact(disk, old.log.directory, plan)
+        made = {path.name: path.read_bytes() for path in old.log.directory.glob("*.cleaned")}
+        assert made
+        delete(wire, "t")
+        create(wire, "t", cleanup_policy="compact")
+        produce(wire, "t", batch([(b"k", b"new")]))
+        for name, content in made.items():  # its process had not ended yet
+            (data / "t-0" / name).write_bytes(content)
+        assert not broker.run(put_in_place(broker.broker, old, plan, result))
+    with serving(data) as broker, broker.wire() as wire:
+        (found,) = read_all(wire, "t")
+        assert found.base_offset == 0

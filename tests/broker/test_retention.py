@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
+from headwater.broker.broker import READ_THREADS
+from headwater.record import batch as batches
 from headwater.testing import ManualClock
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, create, serving
@@ -191,6 +194,50 @@ def test_a_read_under_way_is_finished_with_what_it_began(data: Path) -> None:
         if found.error_code is ErrorCode.none:
             assert read_batches(found.records)[0].base_offset == 0
         assert fetch(reader, "t", 0).error_code is ErrorCode.offset_out_of_range
+
+
+def test_a_record_that_arrives_while_retention_looks_is_kept(data: Path) -> None:
+    """An idle log is looked at in a thread; the active segment is too old until something comes."""
+    clock = ManualClock(NOW_MS)
+    with serving(data, clock=clock) as broker, broker.wire() as wire:
+        create(wire, "t", retention_ms=HOUR_MS)
+        put(wire, "t", 2)
+        clock.advance(2 * HOUR_MS)
+        partition = broker.broker.topics.partitions["t", 0]
+
+        async def race() -> None:
+            now_ms = clock.now_ms()
+            looking = broker.broker.housekeeping.retain_partition(partition, now_ms)
+            task = asyncio.create_task(looking)
+            await asyncio.sleep(0)
+            all_threads = threading.Barrier(READ_THREADS)  # once all are here, it has looked
+            waits = [broker.broker.executor.submit(all_threads.wait) for _ in range(READ_THREADS)]
+            assert all(each.result(60) >= 0 for each in waits)
+            fresh = batch([(None, b"fresh")], timestamps=[now_ms])
+            offset = partition.append(fresh, batches.read_header(fresh), now_ms)
+            await partition.durable(offset + 1)
+            await task
+
+        broker.run(race())
+        found = fetch(wire, "t", 2)
+        assert found.error_code is ErrorCode.none, "an acknowledged record is gone"
+        assert read_batches(found.records)[0].base_offset == 2
+        clock.advance(2 * HOUR_MS)
+        retain(broker)
+        assert start(wire, "t") == 3, "in its own time"
+
+
+def test_what_could_not_go_because_the_disk_was_full_goes_when_there_is_room(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "ring", retention_bytes=1000, **SMALL)
+        put(wire, "ring", 10)
+        with disk.full():
+            retain(broker)
+            assert segments(broker, "ring")[0] == 0, "the new start could not be written down"
+        first = start(wire, "ring")
+        retain(broker)
+        assert segments(broker, "ring")[0] == start(wire, "ring") == first > 0
 
 
 # ---- DeleteRecords ----------------------------------------------------------------------------------

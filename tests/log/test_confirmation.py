@@ -177,3 +177,68 @@ def test_the_log_asks_the_disk_to_confirm_in_one_way_only() -> None:
         or (node.func.attr == "sync" and "file" in ast.unparse(node.func.value))
     }
     assert calls <= WRITTEN_ANEW
+
+
+def lazy_log(disk: FaultyDisk, count: int = 6) -> PartitionLog:
+    """Several segments, none of them synced."""
+    disk.make_dir(ROOT)
+    log, _ = open_partition(disk, ROOT, LAZY, NOW_MS)
+    for number in range(count):
+        append(log, bytes([number]) * 600)
+    return log
+
+
+def test_a_segment_that_retention_removes_during_a_lazy_sync_holds_up_no_other() -> None:
+    disk = FaultyDisk()
+    log = lazy_log(disk)
+    log.sync()
+    for number in range(3):
+        append(log, bytes([number]) * 600)
+
+    def drop() -> None:
+        disk.before_each_step(None)
+        for segment in log.drop_front(len(log.segments) - 1):
+            segment.remove()
+
+    disk.before_each_step(drop)
+    log.sync()
+    append(log, b"more")
+    log.sync()
+    assert log.synced_offset == log.durable_offset
+    assert len([name for name in disk.list(ROOT) if name.endswith(".log")]) == len(log.segments)
+
+
+def test_a_segment_keeps_its_descriptor_until_a_lazy_sync_under_way_has_come_to_it() -> None:
+    disk = FaultyDisk()
+    log = lazy_log(disk)
+    files = [segment.file for segment in log.segments]
+
+    def release() -> None:
+        disk.before_each_step(None)
+        log.release()
+
+    disk.before_each_step(release)
+    log.sync()
+    assert [segment.file for segment in log.segments] == files
+
+
+def test_the_recovery_point_never_passes_what_a_lazy_sync_did_not_see() -> None:
+    """A sync, in its thread, in the middle of `finish`."""
+    disk = FaultyDisk()
+    log = lazy_log(disk, 1)
+    log.sync()
+    append(log, b"a" * 600)
+    log.sync()
+    data = records.build([Record(0, NOW_MS, None, b"b" * 600)])
+    log.stage(data, batches.read_header(data), NOW_MS)
+    settled = log.producers.settle
+
+    def settle(offset: int) -> None:
+        log.sync()
+        settled(offset)
+
+    log.producers.settle = settle  # type: ignore[method-assign]
+    log.flush()
+    reached = log.synced_offset
+    after, _ = open_partition(disk.crash(outcome="lost"), ROOT, LAZY, NOW_MS)
+    assert after.next_offset >= reached

@@ -29,9 +29,11 @@ from kio.serial._introspect import (
 
 from headwater.broker.errors import WireError
 
-ELEMENTS_MAX = 20_000
-"""Of all arrays of one request: more than an honest client has partitions. Each is a few microseconds
-of the event loop, here and in its handler, and `ELEMENT_BYTES` of memory."""
+ELEMENTS_MAX = 32_000
+"""Of all arrays of one request: 10,000 partitions, each of a topic of its own, take three elements each
+(its name in a subscription, the topic and the partition), and a thousand topics may be made with
+thirty configs each. An element is a few microseconds of the event loop, here and in its handler, and
+`ELEMENT_BYTES` of memory."""
 ELEMENT_BYTES = 160
 """What a decoded element takes, however few bytes it has on the wire."""
 

@@ -81,12 +81,16 @@ class Housekeeping:
             return  # segments are being replaced; the others need not wait for that
         async with partition.maintenance:
             log = partition.log
+            if partition.is_closed:
+                return  # another topic may have its folder by now
             if log.config.compact and log.is_overdue(now_ms):
                 partition.roll(now_ms)  # so that an idle log gets clean, too
-            loop = asyncio.get_running_loop()
+            loop, end_offset = asyncio.get_running_loop(), log.next_offset
             count = await loop.run_in_executor(
                 self._broker.executor, retention.expired, log, now_ms
             )
+            if count and log.segments[count - 1].next_offset > end_offset:
+                count -= 1  # it was the active one, and has got new records meanwhile
             if not count:
                 return
             if count == len(log.segments):
@@ -94,6 +98,10 @@ class Housekeeping:
             dropped = log.drop_front(count)
             try:
                 await self._in_disk_thread(self._broker.store.checkpoint_starts)
+            except OSError:
+                log.put_back(dropped)  # their files may not go yet: tried again next time
+                raise
+            try:
                 await self._in_disk_thread(_remove_files, dropped)
             finally:  # what could not be removed goes at the next start
                 await partition.when_unread()

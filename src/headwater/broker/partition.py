@@ -60,6 +60,7 @@ class Partition:
         "_waking",
         "cold_reads",
         "compaction_failed",
+        "is_closed",
         "log",
         "maintenance",
         "number",
@@ -88,6 +89,8 @@ class Partition:
         """Held by whoever removes or replaces segments."""
         self.compaction_failed = 0
         """Not to be compacted again before this time."""
+        self.is_closed = False
+        """Deleted, or the broker stops: whoever waited for `maintenance` must leave the folder alone."""
         self._disk = disk
         self._supervisor = disk.supervisor
         self._reopen = reopen
@@ -369,6 +372,7 @@ class Partition:
         """No more appends, and nobody waits any longer: deleted, or the broker stops."""
         while self._tell_one():
             pass
+        self.is_closed = True
         self._failed, self._must_reopen = why, False
         self._tell_waiting(why)
         for watcher in tuple(self.watchers):

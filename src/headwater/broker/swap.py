@@ -31,6 +31,8 @@ async def _exchange(
 ) -> bool:
     loop = asyncio.get_running_loop()
     async with partition.maintenance:
+        if partition.is_closed:
+            return False  # another topic may have its folder by now
         cleaned_offset = partition.log.cleaned_offset
         if not keeps_dirty and not cleaned_offset:
             # Where readers, too, learn of gaps if the next policy is not to compact: on disk before

@@ -243,7 +243,8 @@ class Topics:
                 if partition is not None:
                     partition.refuse(StorageFailed("the topic was deleted"))
                     await partition.settle()
-                    await partition.when_unread()
+                    async with partition.maintenance:  # whoever changes its files comes first
+                        await partition.when_unread()
             if await self._close(topic, 0):
                 self._catalogue.deleted.discard(topic.id)
 

@@ -89,6 +89,8 @@ class PartitionLog:
         self._sealed: list[Segment] = []
         self._snapshots: list[tuple[int, bytes]] = []
         self._unsynced: dict[int, Segment] = {}
+        self._syncing: dict[int, Segment] = {}
+        """Those that a `sync` in another thread has begun with; never changed, only replaced."""
         self._since_snapshot = 0
         self._durable_file: File | None = None
 
@@ -199,7 +201,8 @@ class PartitionLog:
         if self.config.durability == "disk":
             # Also what was written while durability was "os": durable-offset speaks for all of it.
             written = {segment.base_offset: segment for segment, _, _ in commit.writes}
-            commit.unsynced = list({**self._unsynced, **written}.values())
+            earlier = {base: s for base, s in self._syncing.items() if s in self.segments}
+            commit.unsynced = list({**earlier, **self._unsynced, **written}.values())
             commit.durable_file = self._open_durable_file()
             commit.syncs_durable_file = self.config.syncs_durable_offset
             commit.is_synced = True
@@ -217,13 +220,14 @@ class PartitionLog:
 
     def finish(self, commit: Commit) -> None:
         """The commit is done: readers may see it."""
-        self.durable_offset = commit.end_offset
-        self.producers.settle(commit.end_offset)
         if commit.is_synced:
             self.synced_offset = commit.end_offset
         else:
             for segment, _, _ in commit.writes:
                 self._unsynced[segment.base_offset] = segment
+        # Behind that: a sync in another thread confirms what it finds unsynced, up to this offset.
+        self.durable_offset = commit.end_offset
+        self.producers.settle(commit.end_offset)
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
             self._durable_end = (segment, position + sum(map(len, buffers)))
@@ -386,6 +390,10 @@ class PartitionLog:
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         return dropped
 
+    def put_back(self, dropped: list[Segment]) -> None:
+        """They could not go: they lie before the start, and go with the next retention."""
+        self.segments = [*dropped, *self.segments]
+
     def replace(self, old: list[Segment], new: list[Segment]) -> None:
         """Put compacted segments in the place of those they were made from."""
         first = self.segments.index(old[0])
@@ -409,26 +417,38 @@ class PartitionLog:
         if self.fenced:
             raise SyncFailed(f"{self.directory} is fenced")
         reached, unsynced = self.durable_offset, self._unsynced
-        self._unsynced = {}  # what is written from here on comes next time
+        self._syncing, self._unsynced = unsynced, {}  # what is written from here on comes next time
         try:
             for segment in unsynced.values():
-                sync_file(segment.file)
+                self._sync(segment)
             if unsynced:
                 sync_folder(self.files, self.directory)
-        except (OSError, SyncFailed) as error:
-            self.fenced = isinstance(error, SyncFailed)
-            self._unsynced = {**unsynced, **self._unsynced}
+        except OSError as error:
+            self.fenced = self.fenced or isinstance(error, SyncFailed)
+            left = {base: segment for base, segment in unsynced.items() if segment in self.segments}
+            self._unsynced = {**left, **self._unsynced}
             raise
+        finally:
+            self._syncing = {}
         for segment in unsynced.values():
             segment.is_new = False
         self.synced_offset = max(self.synced_offset, reached)
+
+    def _sync(self, segment: Segment) -> None:
+        try:
+            if segment in self.segments:
+                sync_file(segment.file)
+        except OSError:
+            if segment in self.segments:
+                raise  # else it was removed meanwhile, or replaced by one that is on disk
 
     def release(self) -> None:
         """Give back descriptors and indexes of sealed segments, except where a commit or a sync is
         still to come: an error of writing back is told to those who have the file open."""
         for segment in self.segments[:-1]:
             if segment.next_offset < self.durable_offset:
-                if segment.base_offset not in self._unsynced:
+                base = segment.base_offset
+                if base not in self._unsynced and base not in self._syncing:
                     segment.release()
 
     def close(self) -> None:

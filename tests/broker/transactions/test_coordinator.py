@@ -267,6 +267,35 @@ def test_a_stray_that_the_disk_refused_to_abort_is_aborted_later(
         until(lambda: is_stable(wire), "the abort")
 
 
+def test_a_full_disk_does_not_keep_a_broker_with_strays_from_its_start(
+    data: Path, tmp_path: Path, disk: HandDisk
+) -> None:
+    """Whoever is to delete something to make room needs a broker that runs."""
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}
+    with serving(data, files=Files(), durability="os") as broker, broker.wire() as wire:
+        broker.create("t", 2)
+        one = Transactor(wire, "one").init()
+        one.write("t", b"a")
+        copy = copied_without_last_state(data, tmp_path)
+    written: list[Path] = []
+    is_full = threading.Event()
+    is_full.set()
+
+    def refuse(path: Path) -> None:
+        written.append(path)
+        if len(written) > 1 and is_full.is_set():  # the first one writes again what was found
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    disk.on("write", refuse, STATE_LOG)
+    with serving(copy, settings, files=disk, durability="os") as broker, broker.wire() as wire:
+        one.wire = wire
+        assert len(written) > 1
+        is_full.clear()
+        until(lambda: one.described().partitions == {("t", 0)}, "the batch to join again")
+        one.end()
+        assert is_stable(wire)
+
+
 # ---- ids and time --------------------------------------------------------------------------------
 
 

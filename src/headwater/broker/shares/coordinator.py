@@ -87,7 +87,7 @@ class ShareCoordinator:
     def start(self) -> None:
         for keeper in self._unfinished.values():
             logger.warning("%s: a crash left dead letters that are archived only now", keeper)
-            keeper.snapshot()
+            self.broker.supervisor.call("share groups", keeper.snapshot)  # else with the next one
         self._unfinished.clear()
         self._deadlines.start()
 

@@ -87,8 +87,8 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Finish what was decided before the broker stopped, and watch the time from now on."""
-        self._adopt_strays()
-        for name, known in self.transactions.items():
+        self._values_lost()
+        for name, known in list(self.transactions.items()):
             if known.is_prepared:
                 self._begin_ending(name)
         run = self._supervisor.run
@@ -164,7 +164,8 @@ class TransactionCoordinator:
     # ---- writing -------------------------------------------------------------------------------
 
     def _values_lost(self) -> None:
-        """The disk has refused values, and memory went back: batches may have lost theirs."""
+        """A crash has taken values, or the disk has refused them and memory went back: batches may have
+        lost theirs. What the disk refuses now is tried again later (`abort_overdue`)."""
         if self._is_adopting:
             return  # it has refused what this very look has written
         self._is_adopting, self._has_strays = True, False
