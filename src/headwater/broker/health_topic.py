@@ -54,6 +54,8 @@ class HealthTopic:
         await self._broker.supervisor.end(self._task)
 
     async def _run(self) -> None:
+        if NAME in self._broker.catalogue.topics:
+            await self.tell()  # at once: what an earlier start has told would be taken for ours
         while True:
             await asyncio.sleep(EVERY_S)
             await self.tell()
