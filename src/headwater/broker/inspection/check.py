@@ -100,7 +100,7 @@ def _order(finding: Finding) -> tuple[int, bool, str, int, int]:
     """The worst first and, of those, what explains the others: the catalogue."""
     return (
         list(Severity).index(finding.severity),
-        finding.topic != catalogue.LOG_NAME,
+        finding.topic != catalogue.KEY[0],
         finding.topic or "",
         finding.partition or 0,
         finding.first_offset or 0,
