@@ -36,11 +36,15 @@ LIMIT = {"log.min.free.bytes": 100 * MEBIBYTE}
 def test_the_limit_and_its_margin(
     free: int, total: int, refusing: bool, expected: tuple[int, bool]
 ) -> None:
-    assert decide(Space(free, total), 100, refusing) == expected
+    assert decide(Space(free, total), 100, refusing, chosen=False) == expected
+
+
+def test_a_limit_that_was_chosen_is_not_made_smaller() -> None:
+    assert decide(Space(60, 1_000), 100, False, chosen=True) == (100, True)
 
 
 def test_no_limit_refuses_nothing() -> None:
-    assert decide(Space(0, 10_000), 0, False) == (0, False)
+    assert decide(Space(0, 10_000), 0, False, chosen=True) == (0, False)
 
 
 def low(broker: Serving, disk: HandDisk, free: int = 10 * MEBIBYTE) -> None:
@@ -167,11 +171,25 @@ def test_the_limit_can_be_changed_while_the_broker_runs(data: Path) -> None:
     with serving(data, LIMIT, files=disk) as broker, broker.wire() as wire:
         create(wire, "t")
         low(broker, disk)
-        change = {"name": "log.min.free.bytes", "config_operation": 0, "value": "0"}
-        resource = {"resource_type": 4, "resource_name": "", "configs": [change]}
-        answer = wire.ask("incremental_alter_configs", 1, resources=[resource])
-        assert answer.responses[0].error_code is ErrorCode.none
+        _set_limit(wire, "0")
         until(lambda: produce(wire, "t", batch()).error_code is ErrorCode.none, "room")
+
+
+def test_a_limit_above_what_is_free_is_taken_at_its_word_and_can_be_taken_back(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t")
+        _set_limit(wire, str(2**62))
+        until(lambda: broker.broker.disk_space.refusing, "the watch to see it")
+        assert produce(wire, "t", batch()).error_code is ErrorCode.kafka_storage_error
+        _set_limit(wire, "1")
+        until(lambda: produce(wire, "t", batch()).error_code is ErrorCode.none, "room")
+
+
+def _set_limit(wire: Wire, value: str) -> None:
+    change = {"name": "log.min.free.bytes", "config_operation": 0, "value": value}
+    resource = {"resource_type": 4, "resource_name": "", "configs": [change]}
+    answer = wire.ask("incremental_alter_configs", 1, resources=[resource])
+    assert answer.responses[0].error_code is ErrorCode.none
 
 
 def test_the_log_directory_tells_its_room(data: Path) -> None:

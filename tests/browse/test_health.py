@@ -127,6 +127,26 @@ def test_it_is_written_when_it_changes_and_not_otherwise(data: Path) -> None:
         until(lambda: turns[-1] == turns[5] + 1, "one record")
 
 
+def test_a_new_start_takes_back_at_once_what_an_earlier_one_has_told(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(data) as broker, Log(broker.bootstrap) as log:
+        look(HealthReader(log))
+    monkeypatch.setattr(health_topic, "EVERY_S", 3600.0)
+    with serving(data) as broker, Log(broker.bootstrap) as log:
+        started = broker.broker.health.started_ms
+        reader = HealthReader(log)
+        until(lambda: look(reader).subjects["broker"]["started_ms"] == started, "this start")
+
+
+def test_another_limit_of_free_space_is_told_at_once(data: Path) -> None:
+    with serving(data) as broker, Log(broker.bootstrap) as log:
+        reader = HealthReader(log)
+        until(lambda: "disk" in look(reader).subjects, "the first look")
+        broker.call(lambda: broker.broker.settings.set_dynamic("", {"log.min.free.bytes": "7"}))
+        until(lambda: look(reader).subjects["disk"]["limit_bytes"] == 7, "the new limit")
+
+
 def test_a_disk_that_refuses_its_health_harms_nobody(data: Path) -> None:
     disk = HandDisk()
     with serving(data, files=disk) as broker, Log(broker.bootstrap) as log:

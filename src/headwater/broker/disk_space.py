@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.settings import Settings
+from headwater.broker.settings import Settings, Source
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.topics import TopicError
 from headwater.log.files import FileSystem, Space
@@ -28,15 +28,17 @@ logger = logging.getLogger("headwater.broker")
 
 SETTING = "log.min.free.bytes"
 PART_OF_DISK = 20
-"""The limit is at most this part of the disk: a small one is of use, too."""
+"""The default is at most this part of the disk: a small one is of use, too."""
 MARGIN = 10
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _MEBIBYTE = 1024 * 1024
 
 
-def decide(space: Space, wanted_bytes: int, refusing: bool) -> tuple[int, bool]:
-    """(the limit, whether records are to be refused)."""
-    limit = min(max(wanted_bytes, 0), space.total // PART_OF_DISK)
+def decide(space: Space, wanted_bytes: int, refusing: bool, *, chosen: bool) -> tuple[int, bool]:
+    """(the limit, whether records are to be refused). What somebody has chosen counts as it is."""
+    limit = max(wanted_bytes, 0)
+    if not chosen:
+        limit = min(limit, space.total // PART_OF_DISK)
     return limit, space.free < (limit + limit // MARGIN if refusing else limit)
 
 
@@ -83,7 +85,8 @@ class DiskSpace:
     def _apply(self, space: Space) -> None:
         self.free_bytes, self.total_bytes = space
         wanted = self._settings.get(SETTING)
-        self.limit_bytes, refusing = decide(space, wanted, self.refusing)
+        chosen = self._settings.source(SETTING) is not Source.DEFAULT
+        self.limit_bytes, refusing = decide(space, wanted, self.refusing, chosen=chosen)
         if refusing and not self.refusing:
             self.refusing_since_ms = self._now_ms()
             self.refusing = True

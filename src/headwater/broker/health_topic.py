@@ -30,7 +30,8 @@ EVERY_S = 1.0
 SILENT_S = 10.0
 """After a write that was refused."""
 DISK_EVERY_MS = 30_000
-"""Free bytes change all the time; whether records are refused is told at once."""
+"""Free bytes change all the time; whether records are refused, and below what, is told at once."""
+_AT_ONCE = ("refusing", "limit_bytes")
 BATCH_BYTES_MAX = 512 * 1024
 
 Subjects = dict[str, dict[str, Any]]
@@ -53,6 +54,8 @@ class HealthTopic:
         await self._broker.supervisor.end(self._task)
 
     async def _run(self) -> None:
+        if NAME in self._broker.catalogue.topics:
+            await self.tell()  # at once: what an earlier start has told would be taken for ours
         while True:
             await asyncio.sleep(EVERY_S)
             await self.tell()
@@ -93,7 +96,7 @@ class HealthTopic:
 
     def _is_news(self, key: str, value: dict[str, Any]) -> bool:
         before = self._told.get(key)
-        if key != "disk" or before is None or before.get("refusing") != value["refusing"]:
+        if key != "disk" or before is None or any(before.get(n) != value[n] for n in _AT_ONCE):
             return before != value
         now_ms = self._broker.clock.now_ms()
         if before == value or now_ms - self._disk_ms < DISK_EVERY_MS:

@@ -28,6 +28,8 @@ logger = logging.getLogger("headwater.broker")
 
 ASKS_PER_LIMIT = 4
 LOG_EVERY_S = 10.0
+LONGER = 2
+"""A turn so many times as long as any that was logged is logged at once."""
 OFF_S = 1.0
 FRAMES_MAX = 12
 
@@ -49,6 +51,7 @@ class Watchdog:
         self._answered = threading.Event()
         self._thread: threading.Thread | None = None
         self._logged_at = float("-inf")
+        self._logged_s = 0.0
         self._unlogged = 0
 
     def start(self) -> None:
@@ -108,13 +111,14 @@ class Watchdog:
         stack = stack or "(it was over before it could be looked at)"
         self._health.turned(milliseconds, ran_ms, stack)
         now = time.monotonic()
-        if now - self._logged_at < LOG_EVERY_S:
+        if now - self._logged_at < LOG_EVERY_S and turn.seconds < self._logged_s * LONGER:
             self._unlogged += 1
             return
         more = f"; {self._unlogged} others since the last such line" if self._unlogged else ""
         sentence = "the event loop was busy for %d ms (its thread ran for %d of them)%s:\n%s"
         logger.warning(sentence, milliseconds, ran_ms, more, stack)
         self._logged_at, self._unlogged = now, 0
+        self._logged_s = max(turn.seconds, self._logged_s)
 
 
 def ran_s(thread: int) -> float:

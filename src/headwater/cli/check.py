@@ -84,8 +84,11 @@ def print_report(report: Report, limit: int) -> None:
         f"{report.partitions:,} partitions, {report.batches:,} batches, {report.records:,} records, "
         f"{report.bytes / 1e6:,.1f} MB in {report.seconds:.1f} s ({rate:,.0f} MB/s)"
     )
-    stop = "a clean stop" if report.is_clean else "a crash, or a stop that was not clean"
-    print(f"Last left by {stop}.")
+    print(
+        "Left by a clean stop."
+        if report.is_clean
+        else "Not left by a clean stop: the next start reads the ends of the logs again."
+    )
     for finding in report.findings[:limit]:
         print_finding(finding)
     if len(report.findings) > limit:

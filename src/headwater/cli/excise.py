@@ -212,7 +212,9 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
         [int(number), count] for number, count in entry["partitions"].items()
     ]
     print_table(["partition", "found" if entry["dry_run"] else "removed"], rows)
-    print(f"{entry['removed']:,} records {'would go' if entry['dry_run'] else 'are gone'}.")
+    one = entry["removed"] == 1
+    fate = "would go" if entry["dry_run"] else "is gone" if one else "are gone"
+    print(f"{entry['removed']:,} record{'' if one else 's'} {fate}.")
     if entry["not_excised"]:
         left = ", ".join(entry["not_excised"])
         print(f"Not touched: {left}; `headwater forget` with --excise takes these too.")

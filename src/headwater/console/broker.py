@@ -26,7 +26,8 @@ class BrokerCard:
         if told != self._shown:
             self._shown = told
             self._place.clear()
-            with self._place, elements.card("The broker"):
+            with self._place, elements.card() as made:
+                made.props["aria-label"] = "The broker"
                 self._fill(*told)
 
     def _fill(self, troubles: list[str], notes: list[str]) -> None:

@@ -39,7 +39,10 @@ def test_a_missing_catalogue_is_made_anew_and_no_topic_is_lost(world: World) -> 
     finding = the("catalogue-missing", wrong)
     assert finding.remedy is not None
     assert "configs" in finding.remedy.says
-    assert "folder-unknown" in {each.kind for each in wrong}
+    assert wrong[0] is finding, "what explains the others comes first"
+    others = [each for each in wrong if each.kind == "folder-unknown"]
+    assert others
+    assert all("does not start" in each.means for each in others)
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted
     assert read_folder(world.data, committed=True) == world.committed

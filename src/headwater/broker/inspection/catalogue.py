@@ -94,8 +94,8 @@ def inspect(folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]) -> 
             Severity.DAMAGE,
             f"{LOG_NAME}-0",
             "the catalogue, which says which topics there are, is missing",
-            "the broker does not know a single topic; their configs, and all users, rules and "
-            "settings that were made while it ran, are lost",
+            "the broker does not start, because it knows no topic any more; their configs, and all "
+            "users, rules and settings that were made while it ran, are lost",
             LOG_NAME,
             0,
             remedy=WriteCatalogue(

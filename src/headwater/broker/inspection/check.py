@@ -96,9 +96,11 @@ def inspect(
     return report
 
 
-def _order(finding: Finding) -> tuple[int, str, int, int]:
+def _order(finding: Finding) -> tuple[int, bool, str, int, int]:
+    """The worst first and, of those, what explains the others: the catalogue."""
     return (
         list(Severity).index(finding.severity),
+        finding.topic != catalogue.KEY[0],
         finding.topic or "",
         finding.partition or 0,
         finding.first_offset or 0,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.broker.catalogue import LOG_NAME, Topic
-from headwater.broker.inspection.catalogue import CatalogueView, configs_for, topic_record
+from headwater.broker.inspection.catalogue import KEY, CatalogueView, configs_for, topic_record
 from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.folder import Folder
@@ -42,6 +42,10 @@ class Folders:
         for finding in (*self._missing(), *self._present(), *self._strays(), *self._others()):
             # Damage hides records of the catalogue: what they say must be read first.
             yield finding if self.view.is_whole else replace(finding, remedy=None)
+
+    @property
+    def _has_catalogue(self) -> bool:
+        return KEY in self.folder.partitions
 
     # ---- what the catalogue names --------------------------------------------------------------
 
@@ -184,8 +188,12 @@ class Folders:
             facts,
             "folder-unknown",
             Severity.DAMAGE if facts.records else Severity.NUISANCE,
-            f"the catalogue has never heard of {name}",
-            _SET_ASIDE,
+            f"the catalogue has never heard of {name}"
+            if self._has_catalogue
+            else f"without the catalogue nobody knows {name}",
+            _SET_ASIDE
+            if self._has_catalogue
+            else "the broker does not start, and its records cannot be read",
             remedy,
         )
 

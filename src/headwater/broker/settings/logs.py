@@ -91,9 +91,10 @@ SPACE = (
         "log.min.free.bytes",
         Kind.LONG,
         256 * 1024**2,
-        "Free bytes on the disk of the data directory (at most a twentieth of it) below which new "
-        "records and topics are refused with KAFKA_STORAGE_ERROR, while reads, commits, the ends of "
-        "transactions, retention and deletions go on; 0 turns it off. Not one of Kafka's.",
+        "Free bytes on the disk of the data directory below which new records and topics are refused "
+        "with KAFKA_STORAGE_ERROR, while reads, commits, the ends of transactions, retention and "
+        "deletions go on; 0 turns it off. Where nothing is set, at most a twentieth of the disk. "
+        "Not one of Kafka's.",
         at_least(0),
     ),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from headwater.browse.errors import Unreachable
 from headwater.console.context import Context
 from headwater.console.history import RATE_OVER_MS, Sample
 from headwater.console.watching.captures import CaptureNow
@@ -46,6 +47,8 @@ class Seen:
     """(time, records per second into all topics) over the last minutes."""
     is_up: bool = False
     parts: Sequence[Entry] = ()
+    broker: Sequence[str] = ()
+    """What troubles the broker, as it says itself: a full disk, a task that fails."""
     trouble: str | None = None
     """Why the log cannot be asked, where it cannot."""
 
@@ -81,9 +84,17 @@ class Looking:
                 lags=history.lags(),
                 reads=reads_of(samples),
                 pace=pace_of(samples),
+                broker=self._broker(),
             )
         self._last = seen
         return seen
+
+    def _broker(self) -> Sequence[str]:
+        try:
+            health = self._context.watch.broker.look()
+        except Unreachable:
+            return self._last.broker
+        return () if health is None else health.troubles
 
 
 def pace_of(samples: Sequence[Sample], over_ms: int = PACE_OVER_MS) -> list[tuple[int, float]]:

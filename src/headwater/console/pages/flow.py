@@ -66,12 +66,13 @@ class _Shown:
         self._state.clear()
         self._hurting.clear()
         hurting = [] if seen.trouble else graph.hurting
+        broker = () if seen.trouble else seen.broker
+        count = len(broker) + len(hurting)
         with self._state:
             if seen.trouble:
                 elements.state("The log does not answer", "bad")
-            elif hurting:
-                one = len(hurting) == 1
-                words = "1 thing needs" if one else f"{len(hurting)} things need"
+            elif count:
+                words = "1 thing needs" if count == 1 else f"{count} things need"
                 elements.state(f"{words} attention", "bad")
             elif not graph.nodes:
                 elements.state("Nothing flows yet", "calm")
@@ -81,9 +82,11 @@ class _Shown:
             if seen.trouble:
                 old = "; the picture is the last one seen" if graph.nodes else ""
                 _item("the log", "/parts", seen.trouble + old)
+            for sentence in broker[:HURTING_MOST]:
+                _item("the broker", "/parts", sentence)
             for node in hurting[:HURTING_MOST]:
                 _item(f"{node.kind} {node.name}", node.href, node.trouble)
-        self._hurting.set_visibility(bool(hurting or seen.trouble))
+        self._hurting.set_visibility(bool(count or seen.trouble))
 
     def _draw_figures(self, seen: Seen) -> None:
         rates = [t.rate for name, t in seen.topics.items() if not name.startswith("_") and t.rate]
