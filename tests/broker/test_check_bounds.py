@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -86,7 +87,8 @@ def test_a_batch_with_more_headers_than_anybody_means_well_by_is_refused(broker:
 
 
 def test_a_batch_of_more_records_than_anybody_means_well_by_is_not_read(checks: Validation) -> None:
-    data = packed(codecs.compress(codecs.ZSTD, b""), codecs.ZSTD, validation.ELEMENTS_MAX + 1)
+    payload = codecs.compress(codecs.ZSTD, Random(1).randbytes(20_000))
+    data = packed(payload, codecs.ZSTD, validation.ELEMENTS_MAX + 1)
     (outcome,) = checks.submit([candidate(data)]).result()
     assert isinstance(outcome, PayloadTooLarge)
 

@@ -27,7 +27,7 @@ from headwater.log.append import prepare, stored_codec
 from headwater.log.config import LogConfig
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import PayloadTooLarge, RecordError
-from headwater.record.validate import HEADERS_MAX
+from headwater.record.validate import HEADERS_MAX, RECORD_BYTES_MIN
 from headwater.record.varint import Buffer
 
 T = TypeVar("T")
@@ -173,7 +173,9 @@ class _Bounds:
     def _prepared(self, candidate: Candidate, payload_bytes: int) -> tuple[Buffer, BatchHeader]:
         data, config, now_ms = candidate
         if len(data) >= HEADER_BYTES:
-            self._elements -= _record_count(data)
+            count = _record_count(data)
+            if count * RECORD_BYTES_MIN <= max(len(data), payload_bytes):
+                self._elements -= count  # else it is a lie, which is refused without any work
         if self._elements < 0:
             raise PayloadTooLarge(f"more than {ELEMENTS_MAX} records in a request")
         headers_max = min(self._elements, HEADERS_MAX)
