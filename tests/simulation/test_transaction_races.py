@@ -23,6 +23,7 @@ from headwater.broker import broker as broker_module
 from headwater.broker.broker import Broker
 from headwater.broker.disk import Finished, Job
 from headwater.broker.partition import Partition
+from headwater.broker.supervisor import Supervisor
 from headwater.broker.transactions import coordinator, markers, moves, records
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.moves import Producer
@@ -60,8 +61,10 @@ class SeededDisk:
     dice = random.Random(0)
     refuses = 0.0
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, supervisor: Supervisor) -> None:
         self._loop = asyncio.get_running_loop()
+        self.supervisor = supervisor
+        self.write_failed: Finished = lambda error: None
 
     def submit(self, job: Job, finished: Finished) -> None:
         self._later(1 + self.dice.randrange(6), job, finished)

@@ -7,7 +7,7 @@ finds it; the same seed must pass with the code as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from headwater.broker.transactions import coordinator, moves
 from headwater.log import compaction, recovery, replay
 from headwater.log.commit import Commit
 from headwater.log.config import LogConfig
-from headwater.log.partition import PartitionLog, StorageFailed
+from headwater.log.partition import PartitionLog
 from headwater.log.progress import Progress
 from headwater.log.store import LogStore
 from headwater.record import validate
@@ -164,7 +164,7 @@ def _tasks_that_die(patch: pytest.MonkeyPatch) -> None:
 
 
 def _records_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(validate, "check_records", _nothing)
+    patch.setattr(validate, "check_records", lambda *_: 0)
 
 
 def _state_that_must_be_whole(patch: pytest.MonkeyPatch) -> None:
@@ -172,14 +172,6 @@ def _state_that_must_be_whole(patch: pytest.MonkeyPatch) -> None:
         raise OSError(f"{found}")
 
     patch.setattr(LogStore, "_keep_damage", raise_it)
-
-
-def _strays_that_are_sought_in_a_circle(patch: pytest.MonkeyPatch) -> None:
-    def values_lost(self: Any) -> None:
-        with suppress(StorageFailed):
-            self._adopt_strays()
-
-    patch.setattr(coordinator.TransactionCoordinator, "_values_lost", values_lost)
 
 
 def _logs_that_are_read_anew_only_by_a_write(patch: pytest.MonkeyPatch) -> None:
@@ -247,9 +239,6 @@ CANARIES: dict[str, Canary] = {
     ),
     "a poison batch that is accepted": Canary(
         "produce", "kill", _records_that_nobody_looks_at, ("cannot decode",)
-    ),
-    "strays that are sought in a circle": Canary(
-        "transactions", "full", _strays_that_are_sought_in_a_circle, ("RecursionError",), first=10
     ),
     "a log that only a write reads anew": Canary(
         "compaction",
