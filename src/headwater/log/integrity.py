@@ -63,8 +63,7 @@ def _promised(files: FileSystem, directory: Path) -> int:
     snapshots = (offset_named(name, ".snapshot") for name in files.list(directory))
     return max(
         checkpoints.read_durable_offset(files, directory),
-        epochs[-1][1]
-        if len(epochs) > 1
-        else 0,  # the first is written without a sync: it may be torn
+        # The first epoch is written without a sync: alone it may be torn.
+        epochs[-1][1] if len(epochs) > 1 else 0,
         *(offset for offset in snapshots if offset is not None),
     )
