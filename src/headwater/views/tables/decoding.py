@@ -58,18 +58,13 @@ class Decoder:
         self._prepared: tuple[list[Column], ...] | None = None
 
     def frame(self, records: DataFrame, *more: str) -> DataFrame:
-        """topic, p, o, `bad` (the text of a value that cannot be read), `keyless` and for each table tN, a
-        change of it; and more of the records' columns."""
+        """topic, p, o, `bad` (the text of a value that cannot be read) and for each table tN, a change of it;
+        and more of the records' columns."""
         from pyspark.sql import functions as F  # noqa: N812
 
         topics = {table.topic for table in self._tables}
         if self._prepared is None:
-            self._prepared = (
-                self._parsing(),
-                self._reading(),
-                self._changing(),
-                self._marking(),
-            )
+            self._prepared = self._parsing(), self._reading(), self._changing()
         changes = records.where(F.col("topic").isin(*topics))
         for columns in self._prepared:
             changes = changes.select(*columns, *more)
@@ -84,26 +79,27 @@ class Decoder:
                 changes = _with_derived(changes, n, table)
         names = [_names(table) for table in tables]
         wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
-        flat = self._good(
-            changes.selectExpr("topic", "p", "o", "bad", "keyless", *wanted).toArrow()
-        )
+        flat = self._good(changes.selectExpr("topic", "p", "o", "bad", *wanted).toArrow())
         return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
 
     def _good(self, flat: pa.Table) -> pa.Table:
         """All but the bad ones, which are put away."""
         import pyarrow.compute as pc
 
-        bad = flat.filter(pc.is_valid(flat["bad"])).select(["topic", "p", "o", "bad", "keyless"])
-        if not bad.num_rows:
+        bad = pc.is_valid(flat["bad"])
+        for n, table in enumerate(self._tables):
+            bad = pc.or_(bad, _is_keyless(flat, n, table))
+        refused = flat.filter(bad).select(["topic", "p", "o", "bad"])
+        if not refused.num_rows:
             return flat
         known = {table.topic: table for table in self._tables}
         self._refuse(
             [
-                BadValue(topic, p, o, _why(known[topic], value, keyless), value.encode())
-                for topic, p, o, value, keyless in zip(*bad.to_pydict().values(), strict=True)
+                BadValue(topic, p, o, _why(known[topic], value), (value or "").encode())
+                for topic, p, o, value in zip(*refused.to_pydict().values(), strict=True)
             ]
         )
-        return flat.filter(pc.is_null(flat["bad"]))
+        return flat.filter(pc.invert(bad))
 
     def _parsing(self) -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812
@@ -127,7 +123,7 @@ class Decoder:
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = [F.col(name) for name in ("topic", "p", "o")]
-        columns += [F.col("value"), F.col("value").isNull().alias("empty")]
+        columns.append(F.col("value").isNull().alias("empty"))
         bad = ~F.col("whole")
         for n, table in enumerate(self._tables):
             said = _said(table, n)
@@ -139,22 +135,7 @@ class Decoder:
         from pyspark.sql import functions as F  # noqa: N812
 
         own = [_change(table, n).alias(f"t{n}") for n, table in enumerate(self._tables)]
-        return [*(F.col(name) for name in ("topic", "p", "o", "value", "bad")), *own]
-
-    def _marking(self) -> list[Column]:
-        """A step of its own: Spark computes a change once where it is only looked at."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        keyless = F.lit(False)
-        for n, table in enumerate(self._tables):
-            keyless = keyless | (
-                (F.col("topic") == table.topic) & _is_keyless(table, F.col(f"t{n}"))
-            )
-        keyless = keyless & F.col("bad").isNull()
-        bad = F.when(keyless, F.coalesce("value", F.lit(""))).otherwise(F.col("bad"))
-        own = [F.col(f"t{n}") for n in range(len(self._tables))]
-        marks = [bad.alias("bad"), keyless.alias("keyless")]
-        return [F.col("topic"), F.col("p"), F.col("o"), *marks, *own]
+        return [*(F.col(name) for name in ("topic", "p", "o", "bad")), *own]
 
 
 def state_schema(table: Table, spark: object) -> StructType:
@@ -229,22 +210,22 @@ def _change(table: Table, number: int) -> Column:
     return F.when(F.col("topic") == table.topic, change)
 
 
-def _is_keyless(table: Table, change: Column) -> Column:
-    """Whether a change does not say of which row it is."""
-    from pyspark.sql import functions as F  # noqa: N812
+def _is_keyless(flat: pa.Table, number: int, table: Table) -> pa.ChunkedArray:
+    """Which changes of a table do not say of which row they are. Here and not in Spark's plan, which would
+    compute every change once more for it."""
+    import pyarrow.compute as pc
 
-    missing = F.lit(False)
-    for n in table.keys:
-        missing = missing | change[f"c{n}"].isNull()
-    return missing & ~F.coalesce(change["emptied"], F.lit(False))
+    missing = pc.is_null(flat[f"t{number}c{table.keys[0]}"])
+    for n in table.keys[1:]:
+        missing = pc.or_(missing, pc.is_null(flat[f"t{number}c{n}"]))
+    emptied = pc.fill_null(flat[f"t{number}emptied"], False)
+    return pc.and_(pc.equal(flat["topic"], table.topic), pc.and_not(missing, emptied))
 
 
-def _why(table: Table, value: str, keyless: bool) -> str:
-    return (
-        f"it does not say its key ({', '.join(table.key)})"
-        if keyless
-        else reason_for(value, table.row)
-    )
+def _why(table: Table, value: str | None) -> str:
+    if value is None:
+        return f"it does not say its key ({', '.join(table.key)})"
+    return reason_for(value, table.row)
 
 
 def _may_be_quick(table: Table) -> bool:

@@ -27,6 +27,8 @@ def rows(records: DataFrame, table: Table) -> DataFrame:
     # copies of all expressions that read a value.
     read = read.mapInArrow(lambda batches: batches, read.schema).where("bad IS NULL")
     changes = read.select("p", "o", "timestamp", "t0.*")
+    has_key = " AND ".join(f"c{n} IS NOT NULL" for n in table.keys)
+    changes = changes.where(f"emptied OR ({has_key})")
     emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
     steps = _steps(changes, table).join(emptied, "p", "left").where("until IS NULL OR o > until")
     return _latest(steps, table)
