@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint fmt bench bench-broker bench-spark bench-capture bench-views bench-events bench-processing bench-edges docs clean
+.PHONY: help setup demo test soak lint fmt tidy bench bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-edges docs clean
 
 # The first interpreter that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell \
@@ -10,6 +10,9 @@ PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 pytho
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
+# What the demo is made of; `make test` and all else bring the rest.
+DEMO := spark,warehouse,search,redis,postgres,console
 COMPILED := $(VENV)/.compiled
 ARGS ?=
 # Test files run side by side, as much of their time is waiting; tests/spreading.py says how.
@@ -21,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two rounds: what answers quickly, then what needs many servers, crashes or seeds. A folder that is
 # not named here belongs to the second.
 FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard tests/*/)))
-QUICK := $(filter $(FOLDERS),record log broker browse cli examples project testing)
+QUICK := $(filter $(FOLDERS),record log broker client browse cli installs testing tools)
 SLOW := $(filter-out $(QUICK),$(FOLDERS))
 
 # $(call round,number,folders): run them, and remember whether one failed.
@@ -41,7 +44,7 @@ help: ## Print this list
 	@echo 'headwater: make TARGET [ARGS="..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) $(COMPILED) ## Make .venv with the package and all tools, where missing or out of date
+setup: $(READY) $(TOOLS) $(COMPILED) ## Make .venv with the package and all tools, where missing or out of date
 	@:
 
 $(READY): pyproject.toml constraints.txt
@@ -49,14 +52,19 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo '$(PYTHON) cannot make virtual environments: install its venv package (Debian: apt install python3-venv)' >&2; exit 1; }
 	@echo 'Setting up $(VENV) with $(shell $(PYTHON) --version 2>/dev/null)'
 	$(call step,making the virtual environment,{ $(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV); })
-	$(call step,installing headwater and what it needs,$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .)
-	$(call step,installing the tools for tests and checks,$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]')
+	@echo '  installing headwater and what the demo needs'
+	@$(BIN)/python tools/install.py $(DEMO)
+	@touch $@
+
+$(TOOLS): $(READY)
+	@echo '  installing the other parts, and the tools for tests and checks'
+	@$(BIN)/python tools/install.py dev
 	@touch $@
 
 $(COMPILED): $(READY) $(shell find src -name '*.py' 2>/dev/null)
 	@$(BIN)/python -m compileall -q src && touch $@
 
-demo: setup ## Run the main job from end to end and verify it (ARGS="--seconds=60")
+demo: $(READY) $(COMPILED) ## Run the main job from end to end and verify it (ARGS="--seconds=60")
 	@$(BIN)/headwater demo $(ARGS)
 
 test: setup ## Run all tests, quick ones first (one folder: ARGS=tests/cli)
@@ -77,17 +85,21 @@ endif
 soak: setup ## Run the tests with longer runs and more seeds
 	@HEADWATER_SOAK=1 $(BIN)/python -m pytest -v $(or $(ARGS),$(addprefix tests/,$(QUICK) $(SLOW)))
 
-lint: setup ## Check style, types and the direction of imports
+lint: setup ## Check style, types, the direction of imports, and what may only get less
 	@$(BIN)/ruff check --output-format=concise .
 	@$(BIN)/ruff format --check --quiet . || { echo 'make fmt formats these' >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary src
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tools.tidy
+
+tidy: setup ## Write down the numbers that `make lint` lets no change raise (ARGS=--sums prints them)
+	@$(BIN)/python -m tools.tidy $(or $(ARGS),--write)
 
 fmt: setup ## Format the code and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-bench: bench-broker bench-spark bench-capture bench-views bench-events bench-processing bench-edges ## Run all benchmarks, and write docs/figures.md from them
+bench: bench-broker bench-spark bench-capture bench-views bench-freshness bench-events bench-processing bench-edges ## Run all benchmarks, and write docs/figures.md from them
 	@$(BIN)/python -m bench.figures
 
 bench-broker: setup ## Compare the broker with Apache Kafka in one run (ARGS="--help")
@@ -101,6 +113,9 @@ bench-capture: setup ## Compare capture with Debezium on one server and one brok
 
 bench-views: setup ## Compare every target of a view with its library in a plain loop (ARGS="--help")
 	@$(BIN)/python -m bench.views $(ARGS)
+
+bench-freshness: setup ## Measure from the commit in a database until views show it (ARGS="--help")
+	@$(BIN)/python -m bench.freshness $(ARGS)
 
 bench-events: setup ## Compare the event sourcing library with eventsourcing in one run (ARGS="--help")
 	@$(BIN)/python -m bench.events $(ARGS)
@@ -117,4 +132,4 @@ docs: setup ## Write the generated pages again, and build the site from docs/ in
 
 clean: ## Remove all that make has made: .venv, caches, build output
 	@rm -rf $(VENV) build dist site htmlcov .coverage .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@find src tests bench docs tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

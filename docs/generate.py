@@ -1,4 +1,4 @@
-"""Write the reference pages again from the code: commands, settings, headwater.toml, Python names.
+"""Write the reference pages again from the code: commands, settings, headwater.toml, Python names, the rings.
 
 Called by `make docs`; tests/docs checks that what is in the tree is what this writes.
 """
@@ -16,7 +16,7 @@ os.environ.pop("HEADWATER_BOOTSTRAP", None)
 
 from typer.main import get_command
 
-from docs import project_file, python_names
+from docs import layers, project_file, python_names
 from headwater.broker.settings.reference import reference
 from headwater.cli.app import build
 
@@ -48,6 +48,7 @@ a secured broker ([security](security.md)). `NO_COLOR` switches colours off.
 def pages() -> dict[Path, str]:
     """Each generated page with its content."""
     return {
+        layers.ROOT / "ARCHITECTURE.md": layers.page(),
         HERE / "cli.md": cli_page(),
         HERE / "settings.md": reference(),
         HERE / "project-file.md": f"{NOTICE}{project_file.page()}",
@@ -74,7 +75,7 @@ def main() -> None:
         changed = not path.exists() or path.read_text(encoding="utf-8") != text
         if changed:
             path.write_text(text, encoding="utf-8")
-        print(f"docs/{path.name}: {'written' if changed else 'current'}")
+        print(f"{path.relative_to(layers.ROOT)}: {'written' if changed else 'current'}")
 
 
 if __name__ == "__main__":

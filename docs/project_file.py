@@ -17,7 +17,7 @@ HEAD = """
 # headwater.toml
 
 The file of a [project](projects.md). It is checked as a whole before anything starts: every mistake is told
-at once, each with its line and what mends it; a section or a key that does not exist is a mistake. `${NAME}`
+at once, each with its line and how to fix it; a section or a key that does not exist is a mistake. `${NAME}`
 in an address is taken from the environment, so that no secret stands in the file. Paths are those of the
 file's folder. `headwater doctor` checks the file and all that it names.
 """
@@ -36,6 +36,8 @@ MEANING = {
     "pipelines.batch_bytes_max": "About how many bytes such a batch takes, where the query does not say.",
     "console.listen": "Where the web page is; the section alone is enough to have it.",
     "console.read_only": "The page only shows, and changes nothing.",
+    "console.tls": "`true`: by the `ssl.…` of `[log.settings]`; or a section with such settings: "
+    "[Security](security.md#the-edges-and-the-console).",
     "console.token": "Who may look: everybody with this word, from the environment.",
 }
 DEFAULT = {
@@ -47,6 +49,7 @@ DEFAULT = {
     "pipelines.batch_records_max": str(Project.batch_records_max),
     "pipelines.batch_bytes_max": str(Project.batch_bytes_max),
     "console.read_only": "false",
+    "console.tls": "false",
 }
 CAPTURE_MEANING = {
     "tables": "Which tables or collections; all that the source has, where it is left out.",
@@ -56,6 +59,7 @@ CAPTURE_MEANING = {
     "transactions": "BEGIN and END of each source transaction on `NAME.transaction`. Default `true`.",
     "topic_config": 'Configs of topics that are created. Default `{ "retention.ms" = "-1" }`.',
     "partitions": "Of topics that are created. Default: the broker's.",
+    "record_bytes_max": "A larger record becomes a dead letter in `NAME.dead-letters`. Default 67108864.",
     "outbox": "A table whose rows are events for the topics that they name.",
     "traced": "Share of streamed records with a `traceparent`. Default: `ratio` of `[edges.tracing]`, or 0.",
 }
@@ -63,7 +67,9 @@ CAPTURE_MEANING = {
 EDGES_LIMITS = {
     "body_bytes": "Of one request; a larger one is answered with 413.",
     "waiting_bytes": "Of all that is on its way to the log; beyond it, requests are answered with 429.",
-    "requests_per_second": "Of one token, or of one address where there are none; 0: no limit.",
+    "requests_per_second": "Of one token, or of one address where there are none; then 429. 0: no limit.",
+    "bytes_per_second": "Of its bodies and answers; beyond it new requests get 429. 0: no limit.",
+    "requests_at_once": "Of it, changefeeds included; beyond it 429. 0: no limit.",
     "clients": "Changefeeds open at once.",
     "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
     "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
@@ -116,6 +122,7 @@ def _edges() -> str:
         f"| `listen` | `{Edges.listen}` | Where HTTP is served; elsewhere only with tokens. |"
     ]
     lines += ["| `origins` | | Pages that browsers may call us from. |"]
+    lines += ["| `tls` | `false` | As `tls` of `[console]`. |"]
     lines += [f"| `name` | `{Edges.name}` | Of this process, where several serve one log. |"]
     lines += ["\n## [edges.limits]\n", "| key | default | |", "|---|---|---|"]
     lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -167,6 +168,11 @@ def _quoted(text: str) -> str:
 
 def publish(site: Path, folder: Path) -> None:
     """Build the site, strictly."""
+    if find_spec("zensical") is None:
+        raise Broken(
+            "zensical, which builds the site, is not installed: pip install 'headwater[site]' in "
+            "Python 3.11.5 or newer (make PYTHON=... setup chooses one)"
+        )
     config = stage(folder)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(config)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -2,44 +2,70 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
-from typing import Any
+from types import ModuleType
+from typing import Any, is_typeddict
 
-MODULES = ("headwater", "headwater.views", "headwater.events", "headwater.testing")
+MODULES = (
+    "headwater",
+    "headwater.views",
+    "headwater.events",
+    "headwater.processing",
+    "headwater.testing",
+    "headwater.edges",
+)
 """Whatever these offer in `__all__` is public; what is in no such list may change without a word."""
-PROCESSING = "headwater.processing"
-METHODS = {"Broker": ("start", "stop")}
-"""Of a class whose other methods are for the broker itself."""
+METHODS: dict[str, tuple[str, ...]] = {
+    "Application": ("start", "ready", "close", "send", "held", "state"),
+    "Broker": ("start", "stop"),
+    "InboundConformance": (),
+    "OutboundConformance": (),
+    "TargetConformance": (),
+    "Window": (),
+}
+"""Of a class whose other methods are for headwater itself, or are tests."""
 
 HEAD = """
 # Python
 
 Every public name. What is not here may change without a word in the changelog. `import headwater as hw` is
 enough for all of them: what a name needs is loaded when it is first used, and says which extra to install
-where it is missing.
+where it is missing. A name that is given up works for one more release, with a `DeprecationWarning` that says
+the new one (`python -W default::DeprecationWarning` shows them all).
 """
 
 
 def page() -> str:
-    parts = [HEAD]
-    for module in (*MODULES, PROCESSING):
-        names = [name for name in _offered(module) if not name.startswith("__")]
-        if names:
-            parts.append(f"## {module}\n\n{_first(import_module(module))}\n")
-            parts.extend(_entry(module, name) for name in names)
-    return "\n".join(parts)
+    return "\n".join([HEAD, *(part for module in MODULES for part in _section(module))])
 
 
-def _offered(module: str) -> list[str]:
-    return list(getattr(import_module(module), "__all__", []))
+def _section(name: str) -> Iterator[str]:
+    """A module's names, then those of the modules that it offers."""
+    module = import_module(name)
+    offered = [each for each in module.__all__ if not each.startswith("__")]
+    inner = [each for each in offered if isinstance(getattr(module, each), ModuleType)]
+    yield f"## {name}\n\n{_first(module)}\n"
+    yield from (_entry(module, each) for each in offered if each not in inner)
+    for each in inner:
+        if f"{name}.{each}" not in MODULES:
+            yield from _section(f"{name}.{each}")
 
 
-def _entry(module: str, name: str) -> str:
-    value = getattr(import_module(module), name)
-    lines = [f"### {module}.{name}\n", _code(name, value), f"{_doc(value)}\n"]
+def _entry(module: ModuleType, name: str) -> str:
+    value = getattr(module, name)
+    head = f"### {module.__name__}.{name}\n"
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        home = import_module(getattr(module, "_HOME", {}).get(name, module.__name__))
+        return f"{head}\n{_assigned(home, name)}\n"
+    lines = [head, _code(name, value), f"{_doc(value)}\n"]
     if inspect.isclass(value):
+        if fields := _fields(value):
+            lines.append("\n".join(f"- `{each}`: {text}" for each, text in fields) + "\n")
         lines.extend(
             f"**`{name}.{method}`**\n\n{_code(method, function)}\n{_doc(function)}\n"
             for method, function in _methods(value)
@@ -50,6 +76,11 @@ def _entry(module: str, name: str) -> str:
 def _code(name: str, value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, BaseException):
         return ""
+    if is_typeddict(value):
+        fields = [
+            f"    {key}: {kind.__forward_arg__}" for key, kind in value.__annotations__.items()
+        ]
+        return "\n".join(["```text", f"class {name}(TypedDict):", *fields, "```\n"])
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
@@ -94,6 +125,45 @@ class _Words(str):
 
 def _bare(annotation: Any) -> Any:
     return _Words(annotation) if isinstance(annotation, str) else annotation
+
+
+@cache
+def _body(module: str) -> list[ast.stmt]:
+    return ast.parse(inspect.getsource(import_module(module))).body
+
+
+def _assigned(home: ModuleType, name: str) -> str:
+    """A constant or another name for a type, as the source says it, with what is written under it."""
+    for number, node in enumerate(body := _body(home.__name__)):
+        if _target(node) == name:
+            text = ast.unparse(node)
+            return f"```text\n{text}\n```\n\n{_text_after(body, number)}"
+        if isinstance(node, ast.ImportFrom) and any(each.name == name for each in node.names):
+            return _assigned(import_module(node.module or ""), name)
+    raise LookupError(f"{home.__name__} does not assign {name}")
+
+
+def _fields(owner: type) -> list[tuple[str, str]]:
+    """Attributes that have a sentence of their own."""
+    source = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    assert isinstance(source, ast.ClassDef)
+    found = [(_target(node), _text_after(source.body, n)) for n, node in enumerate(source.body)]
+    return [(name, text) for name, text in found if name and text and not name.startswith("_")]
+
+
+def _target(node: ast.stmt) -> str:
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return ""
+
+
+def _text_after(body: list[ast.stmt], number: int) -> str:
+    after = body[number + 1] if number + 1 < len(body) else None
+    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+        return " ".join(str(after.value.value).split())
+    return ""
 
 
 def _methods(owner: type) -> Iterator[tuple[str, Any]]:

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import spreading
+
+# Keys of personal data would else make a master key in the folder of whoever runs the tests.
+os.environ["HEADWATER_MASTER_KEY"] = "5e" * 32
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 
@@ -64,3 +69,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def no_test_sees_the_views_of_another() -> Iterator[None]:
+    """A pipeline file declares views for the whole process, whether a test loads it or imports it at its
+    head: each test begins and ends with none."""
+    _undeclare()
+    yield
+    _undeclare()
+
+
+def _undeclare() -> None:
+    module = sys.modules.get("headwater.pipelines.declarations")
+    if module is not None:
+        module.DECLARED.clear()

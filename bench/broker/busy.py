@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.broker import wire
 from headwater.browse.health import HealthReader
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.log.checkpoints import CLEANED_OFFSETS
 from headwater.log.excision import Target
 from headwater.project.broker_process import BrokerProcess

@@ -13,7 +13,7 @@ import uvloop
 from bench.events import bank
 from bench.events.bank import Deposit, Fill
 from bench.events.measure import Commands, Events
-from headwater.events import Application, Running
+from headwater.events import Application, BlockingApplication
 from headwater.events.history import Reader
 from headwater.project.broker_process import BrokerProcess
 
@@ -63,7 +63,9 @@ class Ours:
         """The same from threads."""
         times: list[float] = []
         aggregate = bank.accounts(self._fresh())
-        with Running(aggregate, self._broker.bootstrap, owns="all", partitions=1) as app:
+        with BlockingApplication(
+            aggregate, self._broker.bootstrap, owns="all", partitions=1
+        ) as app:
 
             def client(number: int) -> None:
                 for n in range(each):
@@ -78,7 +80,7 @@ class Ours:
         """A topic with so many events."""
         name = self._fresh()
         options = {"owns": "all", "partitions": 1, "snapshot_every": snapshot_every}
-        with Running(bank.accounts(name), self._broker.bootstrap, **options) as app:
+        with BlockingApplication(bank.accounts(name), self._broker.bootstrap, **options) as app:
             for n in range(0, events, FILL * 4):
                 sent = [
                     app.submit(f"account-{(n // FILL + k) % accounts}", Fill(FILL))

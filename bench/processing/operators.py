@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import headwater as hw
-from headwater.processing import joins, searching
+from headwater.processing import joins, percolator
+from headwater.processing.event_time.events import event_stream
 from headwater.processing.patterns import match
-from headwater.processing.timed.events import events
-from headwater.processing.windows import session, tumbling
+from headwater.processing.windows import session_window, tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,13 +30,15 @@ def windows(stem: str, options: dict[str, str]) -> DataFrame:
 
 
 def sessions(stem: str, options: dict[str, str]) -> DataFrame:
-    return _aggregated(stem, options, session(f"{GAP_S} seconds"))
+    return _aggregated(stem, options, session_window(f"{GAP_S} seconds"))
 
 
 def _aggregated(stem: str, options: dict[str, str], window: Window) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    rows = events(stem, schema=SCHEMA, time="at", lateness=LATENESS, window=window, options=options)
+    rows = event_stream(
+        stem, schema=SCHEMA, time="at", lateness=LATENESS, window=window, options=options
+    )
     return rows.groupBy("window", "k").agg(F.count("*").alias("n"), F.sum("x").alias("total"))
 
 
@@ -79,7 +81,7 @@ def patterns(stem: str, options: dict[str, str]) -> DataFrame:
 
 def search(stem: str, options: dict[str, str]) -> DataFrame:
     documents = hw.stream(f"{stem}-documents", schema="id STRING, text STRING", options=options)
-    return searching.match(documents, f"{stem}-queries", keep="id", fields=["text"])
+    return percolator.match(documents, f"{stem}-queries", keep="id", fields=["text"])
 
 
 OPERATORS: dict[str, Operator] = {

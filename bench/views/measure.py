@@ -16,10 +16,10 @@ from bench.spark.results import Results
 from bench.views import rows as data
 from bench.views.contestants import Servers, Store, store
 from bench.views.loops import UNIT
-from headwater.views.applying import Applying
-from headwater.views.position import Position
-from headwater.views.registry import target_for
-from headwater.views.target import Shape
+from headwater.client.position import Position
+from headwater.views.applier import Applying
+from headwater.views.targets.contract import Shape
+from headwater.views.targets.registry import target_for
 
 HEADWATER = "headwater"
 LOOP_S = 8.0

@@ -63,12 +63,12 @@ class Bench:
     ) -> None:
         from pyspark.sql.types import StructType
 
-        from headwater.views.applying import Applying
-        from headwater.views.registry import target_for
+        from headwater.views.applier import Applying
         from headwater.views.tables.decoding import Decoder, Table
         from headwater.views.tables.planning import empty_frames, plan
         from headwater.views.tables.upkeep import Upkeep
-        from headwater.views.target import Shape
+        from headwater.views.targets.contract import Shape
+        from headwater.views.targets.registry import target_for
 
         self.spark, self.bootstrap, self.size, self.folder = spark, bootstrap, size, folder
         self.names = (f"orders-{size}", f"customers-{size}")
@@ -98,7 +98,7 @@ class Bench:
 
     def start(self) -> None:
         """Follow the topics, as `headwater run` does."""
-        from headwater.pipelines.tuning import QUICK
+        from headwater.pipelines.query_settings import LOCAL
 
         records = (
             self.spark.readStream.format("headwater")
@@ -106,10 +106,10 @@ class Bench:
             .option("kafka.isolation.level", "read_committed")
             .option("subscribe", ",".join(self.names))
             .option("startingOffsets", "earliest")
-            .option("columns", "key,value,topic,partition,offset")
+            .option("columns", "key,value,topic,partition,offset,timestamp")
             .load()
         )
-        for name, value in QUICK.items():
+        for name, value in LOCAL.items():
             self.spark.conf.set(name, value)
         place = str(self.folder / "checkpoint")
         self.query = (
@@ -138,7 +138,7 @@ class Bench:
         return float(told["durationMs"]["triggerExecution"]) / 1000
 
     def _apply(self, changes: Callable[[], Any], clock: Clock, spark: SparkSession) -> float:
-        from headwater.views.position import Position
+        from headwater.client.position import Position
         from headwater.views.tables.following import with_deletes
         from headwater.views.tables.frames import computing
 
@@ -195,6 +195,7 @@ def _inserted(columns: dict[str, Any]) -> pa.Table:
     made = {name: pa.array(values) for name, values in columns.items()}
     no = pa.array(np.zeros(count, bool))
     places = {"p": pa.array(np.zeros(count, np.int32)), "o": pa.array(np.arange(count))}
+    places["ts"] = places["o"]
     return pa.table(
         {**made, "gone": no, "emptied": no, "m0": pa.nulls(count, pa.int64()), **places}
     )

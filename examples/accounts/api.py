@@ -30,9 +30,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from headwater.events import Accepted, Application
-from headwater.events.history import Reader
-from headwater.events.saga import Saga
+from headwater.events import Accepted, Application, Reader, Saga
 
 BOOTSTRAP = os.environ.get("HEADWATER_BOOTSTRAP", "127.0.0.1:9092")
 

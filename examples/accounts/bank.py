@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.events import Aggregate, Refused
-from headwater.events.saga import Send
-from headwater.events.upcasting import upcaster
+from headwater.events import Aggregate, Refused, Send, upcaster
 
 # ---- commands: what somebody wants; may be refused ------------------------------------------------
 

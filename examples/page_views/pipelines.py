@@ -27,7 +27,7 @@ def raw() -> DataFrame:
 
 @hw.view("page_cube", key=["hour", "site", "page"], to="duckdb:data/cube.duckdb")
 def cube() -> DataFrame:
-    views = p.events(
+    views = p.event_stream(
         "page_views",
         schema=PAGE_VIEW,
         time="at",

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.events import Aggregate, Refused
-from headwater.events.saga import Send
+from headwater.events import Aggregate, Refused, Send
 
 PRICE = 40
 

@@ -6,10 +6,16 @@ that a script that only asks for the version, and `headwater --help`, stay quick
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headwater.lazy_names import lazy_names
+
 if TYPE_CHECKING:
+    from headwater import edges as edges
+    from headwater import events as events
+    from headwater import processing as processing
+    from headwater import testing as testing
+    from headwater import views as views
     from headwater.broker import Broker as Broker
     from headwater.errors import HeadwaterError as HeadwaterError
     from headwater.pipelines.session import session as session
@@ -17,32 +23,34 @@ if TYPE_CHECKING:
     from headwater.pipelines.vocabulary import table as table
     from headwater.pipelines.vocabulary import view as view
 
-__all__ = ["Broker", "HeadwaterError", "__version__", "session", "stream", "table", "view"]
-__version__ = "0.1.0"
-
-# Public name -> module that has it. By name and not by import: the inner rings may import this
-# package without drawing in the outer ones.
 _HOME = {
     "Broker": "headwater.broker",
     "HeadwaterError": "headwater.errors",
+    "edges": "headwater.edges",
+    "events": "headwater.events",
+    "processing": "headwater.processing",
     "session": "headwater.pipelines.session",
     "stream": "headwater.pipelines.vocabulary",
     "table": "headwater.pipelines.vocabulary",
+    "testing": "headwater.testing",
     "view": "headwater.pipelines.vocabulary",
+    "views": "headwater.views",
 }
-_PACKAGES = ("events", "processing", "testing", "views")
-"""So that `import headwater` is enough to use them."""
+__version__ = "0.1.0"
 
+__all__ = [
+    "Broker",
+    "HeadwaterError",
+    "__version__",
+    "edges",
+    "events",
+    "processing",
+    "session",
+    "stream",
+    "table",
+    "testing",
+    "view",
+    "views",
+]
 
-def __getattr__(name: str) -> object:
-    if name in _PACKAGES:
-        return import_module(f"headwater.{name}")
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -112,7 +112,7 @@ def test_producers_that_leave_without_their_answers_meet_it_too(data: Path) -> N
             """Bytes of requests that are under way, or on their way in."""
             running = broker.broker
             return running.memory.used["requests"] + sum(
-                len(c._buffer) for c in running.connections
+                len(c.inbound.frames) for c in running.connections
             )
 
         with broker.wire() as bystander:

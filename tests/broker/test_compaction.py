@@ -11,7 +11,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.broker.inspection.check import inspect
+from headwater.broker.swap import put_in_place
+from headwater.log import compaction
 from tests.broker.bystander import Bystander
+from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, create, serving
 from tests.compat.asking import end_offset, fetch, produce
 from tests.compat.batches import NOW_MS, batch, read_batches
@@ -224,3 +227,54 @@ def test_a_compacted_log_is_readable_after_a_kill_though_its_policy_has_changed(
     assert not inspect(killed).wrong
     with serving(killed) as broker, broker.wire() as wire:
         assert contents(wire, "t") == expected
+
+
+def test_that_a_clean_segment_could_not_be_read_is_on_disk_before_others_are_exchanged(
+    data: Path,
+) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t", cleanup_policy="compact", min_cleanable_dirty_ratio=0)
+        partition = broker.broker.topics.partitions["t", 0]
+
+        def dirty(*values: bytes) -> compaction.Plan:
+            for value in values:
+                assert produce(wire, "t", batch([(b"k", value)])).error_code is ErrorCode.none
+            broker.call(lambda: partition.roll(1))
+            assert produce(wire, "t", batch([(b"k", b"last")])).error_code is ErrorCode.none
+            plan = compaction.plan(partition.log, 1 << 50)
+            assert plan is not None
+            return plan
+
+        broker.run(broker.broker.cleaner.clean(partition, dirty(b"1", b"2")))
+        assert partition.log.cleaned_offset == 2
+        plan = dirty(b"3", b"4")
+        with (data / "t-0" / "00000000000000000000.log").open("r+b") as file:
+            file.seek(30)
+            file.write(b"?")
+        with disk.held("rename", name="t-0/*") as held:
+            cleaning = broker.begin(broker.broker.cleaner.clean(partition, plan))
+            held.until_reached()
+            assert "t 0 1" in (data / "cleaner-offset-checkpoint").read_text().splitlines()
+        cleaning.result(60)
+        assert partition.log.cleaned_offset == 1
+
+
+def test_nothing_is_dropped_once_the_policy_is_not_to_compact(data: Path) -> None:
+    change = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t", cleanup_policy="compact", min_cleanable_dirty_ratio=0)
+        partition = broker.broker.topics.partitions["t", 0]
+        for value in (b"1", b"2", b"3"):
+            assert produce(wire, "t", batch([(b"k", value)])).error_code is ErrorCode.none
+            broker.call(lambda: partition.roll(1))
+        plan = compaction.plan(partition.log, 1 << 50)
+        assert plan is not None
+        result = broker.run(broker.broker.cleaner._compact(partition, plan))
+        assert result.made
+        asked = {"resource_type": 2, "resource_name": "t", "configs": [change]}
+        answer = wire.ask("incremental_alter_configs", 1, resources=[asked], validate_only=False)
+        assert answer.responses[0].error_code is ErrorCode.none
+        assert not broker.run(put_in_place(broker.broker, partition, plan, result))
+        assert not list(data.glob("t-0/*.cleaned"))
+        assert [value for _, _, value in contents(wire, "t")] == [b"1", b"2", b"3"]

@@ -16,7 +16,7 @@ from tests.broker.processes import BrokerProcess, broker_process
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import fetch_request
 from tests.compat.waiting import until
-from tests.compat.wire import API_KEYS, ConnectionClosed, Wire, connected
+from tests.compat.wire import API_KEYS, ConnectionClosed, ErrorCode, Wire, connected
 
 MEGABYTE = 1024**2
 CLIENT_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
@@ -286,3 +286,17 @@ def test_announced_lengths_cost_no_memory_until_the_bytes_are_there(process: Bro
         for liar in liars:
             liar.close()
         bystander.goes_on()
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+def test_no_setting_may_lock_everybody_out(data: Path, name: str) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        change = {"name": name, "config_operation": 0, "value": "0"}
+        asked = [{"resource_type": 4, "resource_name": "", "configs": [change]}]
+        answer = wire.ask("incremental_alter_configs", 1, resources=asked, validate_only=False)
+        assert answer.responses[0].error_code is ErrorCode.invalid_request
+        broker.run(
+            broker.broker.catalogue.set_broker_configs("", {name: "0"})
+        )  # of an older broker
+    with serving(data) as broker, broker.wire() as wire:
+        assert wire.ask("metadata", 12, topics=None).brokers

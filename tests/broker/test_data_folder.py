@@ -61,7 +61,8 @@ def test_a_file_that_cannot_be_read_is_named_with_what_to_do(data: Path) -> None
     with serving(data) as broker:
         broker.create("t")
     (data / "t-0" / "00000000000000000009.log").mkdir()
-    sentence = refused(data)
+    with serving(data) as broker:
+        sentence = broker.broker.health.damage["t-0"]
     assert "t-0/00000000000000000009.log" in sentence
     assert f"headwater check {data}" in sentence
 
@@ -213,3 +214,18 @@ def test_a_partition_folder_that_a_crash_left_half_made_is_finished(data: Path) 
         assert [end_offset(wire, "t", number) for number in range(3)] == [1, 1, 2]
         ids = {(copy / f"t-{number}" / "partition.metadata").read_text() for number in range(3)}
         assert len(ids) == 1
+
+
+@pytest.mark.parametrize(("settings", "others"), [((), 0), (("headwater.umask=022",), 0o055)])
+def test_only_the_brokers_own_user_reads_its_files(
+    tmp_path: Path, settings: tuple[str, ...], others: int
+) -> None:
+    folder = tmp_path / "new"
+    with broker_process(folder, *settings) as process, process.wire() as wire:
+        create(wire, "t")
+        assert produce(wire, "t", batch()).base_offset == 0
+    found = [folder, *folder.rglob("*")] if not others else [folder, *folder.glob("t-0/*.log")]
+    assert len(found) > 1
+    for path in found:
+        wanted = others if path.is_dir() else others & 0o044
+        assert path.stat().st_mode & 0o077 == wanted, path

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.project.broker_process import BrokerProcess
+from tests import fork_server
 
 SECRET = b"the-secret-of-seventeen"
 
@@ -26,13 +27,7 @@ def broker_on(data: Path) -> Iterator[BrokerProcess]:
 
 
 def excise(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headwater", "excise", *words, "--bootstrap", bootstrap],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return fork_server.headwater("excise", *words, "--bootstrap", bootstrap)
 
 
 def make_topic(bootstrap: str, name: str) -> None:

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from headwater.broker import excision_request, excisions
-from headwater.broker.excision_request import Refused
+from headwater.broker.catalogue import Catalogue
+from headwater.broker.excision_progress import ExcisionProgress
+from headwater.broker.excision_request import ExcisionRefused
 from headwater.record import batch as batches
 from headwater.record import records
-from tests.broker.serving import Serving, serving
-from tests.compat.asking import produce
+from tests.broker.serving import Serving, delete, serving
+from tests.compat.asking import produce, read_all
 from tests.compat.batches import batch
+from tests.compat.transacting import Transactor
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode
 
@@ -24,6 +27,9 @@ SALT = b"\x01" * 16
 
 def of_key(key: bytes) -> dict[str, str]:
     return {"salt": SALT.hex(), "digest": hashlib.sha256(SALT + key).hexdigest()}
+
+
+ALL = {"first_offset": 0, "last_offset": 49}
 
 
 def good(number: int, **more: Any) -> dict[str, Any]:
@@ -70,6 +76,9 @@ BAD: dict[str, Any] = {
     "null": None,
     "a number": 7,
     "a huge request": good(0, id="b40", why="y" * 200_000),
+    "a topic id that is a number": good(0, id="b41", topic_id=5),
+    "a topic id that is no UUID": good(0, id="b42", topic_id="x"),
+    "a topic id of another topic": good(0, id="b43", topic_id="0" * 32),
     "a surrogate in the id": good(0, id="\ud800"),
 }
 RAW: dict[str, bytes | None] = {
@@ -87,6 +96,7 @@ RAW: dict[str, bytes | None] = {
 def test_whatever_is_wrong_with_a_request_it_is_refused_in_a_sentence(name: str) -> None:
     needs_the_broker = {
         "an unknown topic",
+        "a topic id of another topic",
         "a topic of the broker's",
         "a partition beyond the last",
         "a partition as large as can be",
@@ -94,13 +104,13 @@ def test_whatever_is_wrong_with_a_request_it_is_refused_in_a_sentence(name: str)
     told = excision_request.told(RAW[name])
     assert len(json.dumps(told)) < 10_000
     if name not in needs_the_broker:
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ExcisionRefused) as refusal:
             excision_request.read(RAW[name])
         assert 5 < len(str(refusal.value)) < 300
 
 
-def ask(broker: Serving, *values: bytes | None) -> None:
-    """Write requests as anybody with the right to could."""
+def ask(broker: Serving, *values: bytes | None, ahead_ms: int = 0) -> None:
+    """Write requests as anybody with the right to could, whatever the time is there."""
 
     async def append() -> None:
         own = broker.broker
@@ -109,7 +119,7 @@ def ask(broker: Serving, *values: bytes | None) -> None:
         partition = own.topics.partitions[excisions.REQUESTS, 0]
         for value in values:
             now_ms = own.clock.now_ms()
-            data = records.build([records.Record(0, now_ms, None, value)])
+            data = records.build([records.Record(0, now_ms + ahead_ms, None, value)])
             offset = partition.append(data, batches.read_header(data), now_ms)
             await partition.durable(offset + 1)
 
@@ -153,13 +163,34 @@ def test_a_bad_request_is_refused_and_audited_and_the_next_one_is_carried_out(da
         ask(broker, *RAW.values(), json.dumps(good(1)).encode())
         *refused, done = wait_for(broker, len(RAW) + 1)
         assert {line["status"] for line in refused} == {"refused"}
-        assert (done["status"], done["removed"], done["who"]) == ("done", 10, "me")
+        assert (done["status"], done["removed"], done["claimed"]) == ("done", 10, "me")
         assert len({line["request"] for line in (*refused, done)}) == len(RAW) + 1
         assert broker.broker.health.tasks["excisions"].failures == 0
     with serving(data) as broker:  # and after a restart, without doing anything twice
         ask(broker, RAW["a partition that is a text"], json.dumps(good(2)).encode())
         lines = wait_for(broker, len(RAW) + 3)
         assert [line["status"] for line in lines[-2:]] == ["refused", "done"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_nothing_is_excised_for_a_transaction_that_may_be_aborted(data: Path, version: int) -> None:
+    """It was, before the transaction ended, and the abort brought nothing back."""
+    with serving(data) as broker, broker.wire() as wire:
+        broker.create("t")
+        write(broker, "t")
+        ask(broker, json.dumps(good(1, dry_run=True)).encode())
+        wait_for(broker, 1)
+        one = Transactor(wire, "one", version).init()
+        if version == 1:
+            assert one.add(excisions.REQUESTS, 0) is ErrorCode.none
+        refused = one.produce(excisions.REQUESTS, json.dumps(good(2)).encode())
+        assert refused.error_code is ErrorCode.invalid_topic_exception
+        assert "transaction" in refused.error_message
+        if version == 1:
+            one.end(commit=False)  # its marker is there, and no request
+        ask(broker, json.dumps(good(3, dry_run=True)).encode())
+        assert [line["status"] for line in wait_for(broker, 2)] == ["done", "done"]
+        assert readable(broker, "t") == 20
 
 
 def test_an_id_that_was_used_before_is_refused_also_after_a_restart(data: Path) -> None:
@@ -234,3 +265,110 @@ def test_a_request_topic_that_was_deleted_and_made_again_is_followed(data: Path)
         broker.run(broker.broker.topics.delete(excisions.REQUESTS))
         ask(broker, json.dumps(good(1)).encode())
         assert wait_for(broker, 4)[-1]["status"] == "done"
+
+
+# ---- a topic that was made again is another ------------------------------------------------------------
+
+
+def readable(broker: Serving, topic: str) -> int:
+    with broker.wire() as wire:
+        return sum(each.count for each in read_all(wire, topic))
+
+
+def made_again(broker: Serving, topic: str) -> None:
+    with broker.wire() as wire:
+        assert delete(wire, topic) is ErrorCode.none
+    broker.create(topic)
+    write(broker, topic)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_request_that_is_tried_again_never_reaches_a_topic_that_was_made_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool, named: bool
+) -> None:
+    monkeypatch.setattr(excisions, "RETRY_SECONDS", 3600.0 if restarted else 0.1)
+    with serving(data) as broker:
+        topic_id = broker.create("t")
+        write(broker, "t")
+        (segment,) = (data / "t-0").glob("*.log")
+        segment.rename(segment.with_suffix(".elsewhere"))
+        more = {"topic_id": str(topic_id)} if named else {}
+        ask(broker, json.dumps(good(1, target=ALL, **more)).encode(), ahead_ms=60_000)
+        until(lambda: broker.broker.health.tasks["excisions"].is_failing, "the failure")
+        segment.with_suffix(".elsewhere").rename(segment)
+        made_again(broker, "t")
+        if not restarted:
+            (line,) = wait_for(broker, 1)
+            assert readable(broker, "t") == 20
+    if restarted:
+        with serving(data) as broker:
+            (line,) = wait_for(broker, 1)
+            assert readable(broker, "t") == 20
+    assert line["status"] == "refused"
+    assert "was made again" in line["error"]
+
+
+def test_requests_are_not_carried_out_again_if_the_audit_is_deleted(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(excisions, "RETRY_SECONDS", 0.1)
+    with serving(data) as broker:
+        for topic in ("t", "bad"):
+            broker.create(topic)
+            write(broker, topic)
+        (segment,) = (data / "bad-0").glob("*.log")
+        segment.rename(segment.with_suffix(".elsewhere"))
+        asked = [good(1), good(2, topic="bad"), good(3)]
+        ask(broker, *(json.dumps(each).encode() for each in asked))
+        wait_for(broker, 2)
+        segment.with_suffix(".elsewhere").rename(segment)
+        wait_for(broker, 3)
+        write(broker, "t")
+        broker.run(broker.broker.topics.delete(excisions.AUDIT))
+        broker.create("other")  # the catalogue has everything that was put before
+    with serving(data) as broker:
+        ask(broker, json.dumps(good(4, dry_run=True)).encode())
+        (line,) = wait_for(broker, 1)
+        assert line["id"] == "good-4"
+        assert readable(broker, "t") == 30, "ten were excised, and none of the second twenty"
+
+
+def test_what_failed_is_tried_again_after_a_restart_even_if_the_audit_is_deleted(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(data) as broker:
+        for topic in ("t", "bad"):
+            broker.create(topic)
+            write(broker, topic)
+        (segment,) = (data / "bad-0").glob("*.log")
+        segment.rename(segment.with_suffix(".elsewhere"))
+        ask(broker, json.dumps(good(1, topic="bad")).encode(), json.dumps(good(2)).encode())
+        wait_for(broker, 1)
+        segment.with_suffix(".elsewhere").rename(segment)
+        broker.run(broker.broker.topics.delete(excisions.AUDIT))
+    with serving(data) as broker:
+        (line,) = wait_for(broker, 1)
+        assert (line["id"], line["status"], line["removed"]) == ("good-1", "done", 10)
+
+
+def test_requests_that_a_power_cut_has_taken_are_not_taken_for_answered_ones(data: Path) -> None:
+    with serving(data) as broker:
+        broker.create("t")
+        write(broker, "t")
+        ask(broker, json.dumps(good(1)).encode(), json.dumps(good(2, dry_run=True)).encode())
+        wait_for(broker, 2)
+        catalogue = broker.broker.catalogue
+        topic_id = str(catalogue.topics[excisions.REQUESTS].id)
+        until(lambda: _progress(catalogue, topic_id).last == 1, "both to be noted")
+        same = records.Record(1, 0, None, json.dumps(good(2, dry_run=True)).encode())
+        for found, expected in (([same], True), ([same._replace(value=b"{}")], False), ([], False)):
+            progress = _progress(catalogue, topic_id)
+            progress.trust(found)
+            assert progress.is_answered(0) is expected
+
+
+def _progress(catalogue: Catalogue, topic_id: str) -> ExcisionProgress:
+    progress = ExcisionProgress(catalogue)
+    progress.open(topic_id)
+    return progress

@@ -344,3 +344,21 @@ def test_the_broker_in_which_everything_fails_still_stops(data: Path) -> None:
 
 def _fail(path: Path) -> None:
     raise OSError(errno.EIO, "Input/output error", str(path))
+
+
+def test_records_that_could_not_be_deleted_are_still_there(data: Path) -> None:
+    disk = HandDisk()
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        create(wire, "t")
+        for _ in range(10):
+            produce(wire, "t", batch())
+        wanted = [{"partition_index": 0, "offset": 7}]
+        asked = [{"name": "t", "partitions": wanted}]
+        with disk.failing("write_atomic", name="log-start-offset-checkpoint"):
+            answer = wire.ask("delete_records", 2, topics=asked, timeout=9000)
+            assert answer.topics[0].partitions[0].error_code is ErrorCode.kafka_storage_error
+        assert fetch(wire, "t").log_start_offset == 0
+        assert len(read_all(wire, "t")) == 10
+        answer = wire.ask("delete_records", 2, topics=asked, timeout=9000)
+        assert answer.topics[0].partitions[0].low_watermark == 7
+        assert len(read_all(wire, "t", 7)) == 3

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from headwater.broker import cleaner, excisions
-from headwater.broker.shares.records import Key
 from headwater.log import compaction, excision
 from headwater.testing.clock import ManualClock
 from tests.broker.disks import HandDisk
-from tests.broker.serving import Serving, create, delete, serving
+from tests.broker.serving import Serving, create, serving
 from tests.broker.test_compaction import EAGER, until_compacted
 from tests.broker.test_compaction import SETTINGS as CLEANING
 from tests.broker.test_excision_requests import ask, good, wait_for
@@ -42,30 +41,6 @@ def first(broker: Serving, topic: str) -> int:
 
 def failing(broker: Serving, task: str) -> bool:
     return broker.call(lambda: broker.broker.health.task(task).is_failing)
-
-
-def test_deleting_the_share_groups_state_ends_no_duty(data: Path) -> None:
-    clock = ManualClock(time.time_ns() // 1_000_000)
-    with serving(data, IDLE, clock=clock) as broker:
-        with broker.wire() as wire:
-            create(wire, "ring", retention_bytes=2000, **SMALL)
-            topic_id = broker.call(lambda: broker.broker.catalogue.topics["ring"].id)
-            key = Key("workers", topic_id, 0)
-            broker.run(broker.broker.shares.keeper(key, "ring").reset(0))
-            assert delete(wire, "__share_group_state") is ErrorCode.none
-        for _ in range(2):  # also in the rounds after the first
-            with broker.wire() as idle, broker.wire() as wire:
-                before = first(broker, "ring")
-                put(wire, "ring", 20, clock.now_ms())
-                idle.ask("api_versions", 3)
-                clock.advance(HOUR_MS)
-                until(lambda before=before: first(broker, "ring") > before, "retention")
-                until(lambda: not broker.broker.connections, "idle connections to be closed")
-        until(lambda: "__share_group_state" in broker.broker.catalogue.topics, "the state anew")
-        checkpoint = data / "log-start-offset-checkpoint"
-        until(lambda: str(first(broker, "ring")) in checkpoint.read_text(), "a checkpoint")
-    with serving(data) as broker:
-        assert broker.call(lambda: key in broker.broker.shares.keepers), "its state is kept"
 
 
 def test_a_partition_whose_retention_fails_keeps_no_other_from_its_turn(data: Path) -> None:

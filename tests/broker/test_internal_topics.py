@@ -230,3 +230,18 @@ def test_topics_whose_records_lie_by_a_hash_do_not_grow(data: Path) -> None:
         grown = {"name": CONSUMER_OFFSETS, "count": 9, "assignments": None}
         answer = wire.ask("create_partitions", 3, topics=[grown], timeout=9000)
         assert answer.results[0].error_code is REFUSED
+
+
+@pytest.mark.parametrize("name", sorted(internal_topics.KAFKAS))
+def test_what_a_coordinator_knows_cannot_be_deleted(data: Path, name: str) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.run(broker.broker.topics.ensure(name))
+        topic_id = broker.broker.catalogue.topics[name].id
+        assert delete(wire, name) is ErrorCode.invalid_topic_exception
+        asked = [{"name": None, "topic_id": topic_id}]
+        answer = wire.ask("delete_topics", 6, topics=asked, timeout=5000).responses[0]
+        assert answer.error_code is ErrorCode.invalid_topic_exception
+        assert answer.error_message == (
+            f"{name} is all that its coordinator knows; it cannot be deleted."
+        )
+        assert broker.broker.catalogue.topics[name].id == topic_id

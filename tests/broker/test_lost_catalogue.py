@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import functools
 import os
 import shutil
-import subprocess
-import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from headwater.broker.broker import Broker
 from headwater.broker.catalogue import LOG_NAME
 from headwater.errors import HeadwaterError
 from headwater.record import batch as batches
+from tests import fork_server
 from tests.broker.disks import HandDisk
 from tests.broker.processes import broker_process
 from tests.broker.serving import create, delete, serving
@@ -28,7 +30,18 @@ LOG = f"{FOLDER}/{0:020d}.log"
 
 
 def filled(data: Path, *, clean: bool = True) -> Path:
-    """A folder with three topics and a record in each."""
+    """A folder with three topics and a record in each: a copy of one that a broker has left.
+
+    Under another name it is another broker's.
+    """
+    return Path(shutil.copytree(_model(data.name, clean), data, dirs_exist_ok=True))
+
+
+@functools.cache
+def _model(name: str, clean: bool) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headwater-catalogue-"))
+    atexit.register(shutil.rmtree, folder)
+    data = folder / name
     with broker_process(data) as process, process.wire() as wire:
         for topic in ("a", "b", "c"):
             create(wire, topic)
@@ -269,8 +282,7 @@ def test_the_remedy_that_the_sentence_names_brings_everything_back(
 ) -> None:
     filled(data)
     harm(data)
-    command = [sys.executable, "-m", "headwater", "repair", str(data), "--yes"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = fork_server.headwater("repair", str(data), "--yes")
     assert ran.stderr == ""
     assert ran.returncode == 0
     with serving(data) as broker, broker.wire() as wire:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,81 @@ def test_a_request_larger_than_the_whole_budget_gets_through(tmp_path: Path) -> 
             assert row.error_code is ErrorCode.none
             wire.close()
         honest.goes_on()
+
+
+def test_consumers_of_many_partitions_are_held_within_the_limit(tmp_path: Path) -> None:
+    consumers, partitions = 40, 300
+    with bounded_broker(tmp_path) as process, Bystander(process.bootstrap) as honest:
+        with process.wire() as wire:
+            create(wire, "t", partitions)
+            for number in range(partitions):
+                produce(wire, "t", batch([(None, bytes(100_000))]), partition=number)
+        before = process.resident_bytes
+        request = fetch_request("t", partitions=range(partitions), partition_max_bytes=30_000_000)
+        with Highest(process) as highest:
+            readers = [Wire(process.bootstrap, timeout=60) for _ in range(consumers)]
+            for each in readers:
+                each.send("fetch", 12, **request)
+            for each in readers:
+                rows = each.receive()[1].responses[0].partitions
+                assert len(rows) == partitions
+                each.close()
+        assert highest.bytes - before < LIMIT + 2 * SLACK, "each of 40 asked for 30 MB"
+        honest.goes_on()
+
+
+def test_share_consumers_of_many_partitions_are_held_within_the_limit(tmp_path: Path) -> None:
+    consumers, partitions = 20, 100
+    with bounded_broker(tmp_path) as process, Bystander(process.bootstrap) as honest:
+        with process.wire() as wire:
+            topic_id = create(wire, "t", partitions)
+            for number in range(partitions):
+                produce(wire, "t", batch([(None, bytes(900_000))]), partition=number)
+            for number in range(consumers):
+                begin_share_group(wire, f"g{number}")
+        before = process.resident_bytes
+        with Highest(process) as highest:
+            readers = [Wire(process.bootstrap, timeout=60) for _ in range(consumers)]
+            for number, each in enumerate(readers):
+                each.send("share_fetch", 1, **share_of(topic_id, f"g{number}", partitions))
+            for each in readers:
+                (topic,) = each.receive()[1].responses
+                assert any(len(row.acquired_records) for row in topic.partitions)
+                each.close()
+        assert highest.bytes - before < LIMIT + SLACK, "each of 20 has 90 MB to read"
+        honest.goes_on()
+
+
+def begin_share_group(wire: Wire, group: str) -> None:
+    configs = [
+        {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"},
+    ]
+    resources = [{"resource_type": 32, "resource_name": group, "configs": configs}]
+    wire.ask("incremental_alter_configs", 1, resources=resources, validate_only=False)
+    answer = wire.ask(
+        "share_group_heartbeat",
+        1,
+        group_id=group,
+        member_id="m",
+        member_epoch=0,
+        subscribed_topic_names=["t"],
+    )
+    assert answer.error_code is ErrorCode.none
+
+
+def share_of(topic_id: Any, group: str, partitions: int) -> dict[str, Any]:
+    parts = [{"partition_index": number} for number in range(partitions)]
+    return {
+        "group_id": group,
+        "member_id": "m",
+        "share_session_epoch": 0,
+        "max_wait": 10_000,
+        "min_bytes": 1,
+        "max_bytes": 50_000_000,
+        "max_records": 500,
+        "batch_size": 500,
+        "topics": [{"topic_id": topic_id, "partitions": parts}],
+    }
 
 
 def test_slow_consumers_are_held_within_the_limit_and_others_read_on(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from headwater.broker.broker import READ_THREADS
+from headwater.broker.broker import DUTY_THREADS
 from headwater.record import batch as batches
 from headwater.testing import ManualClock
 from tests.broker.disks import HandDisk
@@ -210,8 +210,8 @@ def test_a_record_that_arrives_while_retention_looks_is_kept(data: Path) -> None
             looking = broker.broker.housekeeping.retain_partition(partition, now_ms)
             task = asyncio.create_task(looking)
             await asyncio.sleep(0)
-            all_threads = threading.Barrier(READ_THREADS)  # once all are here, it has looked
-            waits = [broker.broker.executor.submit(all_threads.wait) for _ in range(READ_THREADS)]
+            all_threads = threading.Barrier(DUTY_THREADS)  # once all are here, it has looked
+            waits = [broker.broker.duties.submit(all_threads.wait) for _ in range(DUTY_THREADS)]
             assert all(each.result(60) >= 0 for each in waits)
             fresh = batch([(None, b"fresh")], timestamps=[now_ms])
             offset = partition.append(fresh, batches.read_header(fresh), now_ms)
@@ -315,3 +315,24 @@ def test_many_that_delete_at_once_are_all_answered_and_all_remembered(data: Path
         shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*.tmp"))
     with serving(copy) as broker:
         assert [broker.log("t", number).start_offset for number in range(6)] == [25] * 6
+
+
+def test_what_is_wanted_now_stays_though_it_was_looked_at_under_other_configs(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t", retention_ms=1, **SMALL)
+        put(wire, "t", 10)
+    disk, change = HandDisk(), {"name": "retention.ms", "config_operation": 0, "value": "-1"}
+    with serving(data, files=disk) as broker, broker.wire() as wire:
+        partition = broker.broker.topics.partitions["t", 0]
+        with disk.held("open", "t-0/*.timeindex") as held:
+            retaining = broker.begin(
+                broker.broker.housekeeping.retain_partition(partition, NOW_MS + HOUR_MS)
+            )
+            held.until_reached()
+            asked = {"resource_type": 2, "resource_name": "t", "configs": [change]}
+            answer = wire.ask(
+                "incremental_alter_configs", 1, resources=[asked], validate_only=False
+            )
+            assert answer.responses[0].error_code is ErrorCode.none
+        retaining.result(60)
+        assert start(wire, "t") == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import signal
+import socket
+import struct
 import threading
 import time
 import warnings
@@ -191,3 +193,18 @@ def test_a_client_that_does_not_read_keeps_nothing_open_and_nobody_waiting(data:
         del broker
         gc.collect()
     assert not [str(each.message) for each in left]
+
+
+def test_a_client_that_resets_its_connection_meanwhile_does_not_keep_the_broker_from_stopping(
+    data: Path,
+) -> None:
+    """Nobody reads any more when it goes, so that the end of stream is the first to meet it."""
+    with serving(data) as broker:
+        host, port = broker.bootstrap.split(":")
+        client = socket.create_connection((host, int(port)))
+        connections = broker.broker.connections
+        until(lambda: broker.call(lambda: len(connections)) == 1, "a connection")
+        broker.call(lambda: [each.drain() for each in connections])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    assert broker.broker.stopped_cleanly

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 import uuid
@@ -221,6 +222,42 @@ def test_many_clients_that_make_the_same_topic_get_one(shared: Serving, topic: s
     assert folders(shared, topic) == [f"{topic}-{number}" for number in range(3)]
 
 
+def test_two_clients_that_make_a_topic_by_asking_for_it_both_get_it(data: Path) -> None:
+    settings = {"auto.create.topics.enable": True, "num.partitions": 300}
+    with serving(data, settings) as running, running.wire() as one, running.wire() as two:
+        for wire in (one, two):
+            topics = [{"name": "new"}]
+            wire.send("metadata", 9, topics=topics, allow_auto_topic_creation=True)
+        codes = [wire.receive()[1].topics[0].error_code for wire in (one, two)]
+        assert codes == [ErrorCode.none, ErrorCode.none]
+
+
+def test_whoever_makes_a_topic_that_another_fails_to_make_gets_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not told that it exists, when it may never do."""
+    go_on, begun = threading.Event(), threading.Event()
+    with serving(data) as running, running.wire() as one, running.wire() as two:
+        topics = running.broker.topics
+        open_ = topics._open
+
+        def refuse_once(topic: Any, first: int) -> None:
+            if not begun.is_set():
+                begun.set()
+                go_on.wait(30)
+                raise OSError(errno.ENOSPC, "No space left on device")
+            open_(topic, first)
+
+        monkeypatch.setattr(topics, "_open", refuse_once)
+        asked = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
+        one.send("create_topics", 5, topics=asked, timeout=30_000)
+        assert begun.wait(30)
+        two.send("create_topics", 5, topics=asked, timeout=30_000)
+        go_on.set()
+        codes = [wire.receive()[1].topics[0].error_code for wire in (one, two)]
+    assert codes == [ErrorCode.kafka_storage_error, ErrorCode.none]
+
+
 def test_a_topic_grows_while_it_is_written(shared: Serving, wire: Wire, topic: str) -> None:
     create(wire, topic)
     done, errors = threading.Event(), []
@@ -276,7 +313,8 @@ def test_a_client_that_leaves_while_its_topic_is_made_leaves_a_whole_topic(data:
             connections = broker.broker.connections
             until(lambda: broker.call(lambda: len(connections)) == 1, "it to be gone")
             held.release()
-        create(other, "u")  # behind it
+        create(other, "u")
+        until(lambda: broker.call(lambda: broker.broker.topics.has("t", 2)), "the topic to be made")
         try:
             rows = [produce(other, "t", batch(), partition=number) for number in range(3)]
         except ConnectionClosed:

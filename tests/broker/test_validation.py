@@ -15,7 +15,7 @@ from headwater.record import batch as batches
 from headwater.record import codecs
 from headwater.record.records import Record, build
 from tests.broker.bystander import Bystander
-from tests.broker.serving import Serving, serving
+from tests.broker.serving import Serving, delete, serving
 from tests.compat.asking import end_offset, fetch, produce, produce_request
 from tests.compat.batches import read_batches
 from tests.compat.waiting import until
@@ -168,3 +168,34 @@ def test_a_poison_record_in_a_compressed_batch_is_refused(broker: Serving) -> No
         good = build([Record(0, 0, None, b"v")])
         assert produce(wire, "t", good).base_offset == 0
         assert len(read_batches(fetch(wire, "t", 0).records)) == 1
+
+
+def test_a_batch_is_checked_by_the_configs_that_count_when_it_is_stored(broker: Serving) -> None:
+    """It has no key, and while it is being checked, its topic becomes one that needs keys."""
+    with busy_threads(broker) as release, broker.wire() as wire, broker.wire() as other:
+        wire.send("produce", 9, **produce_request("t", compressed(0)))
+        until(lambda: broker.call(lambda: broker.broker.memory.used["payloads"]), "the check")
+        change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
+        asked = {"resource_type": 2, "resource_name": "t", "configs": [change]}
+        answer = other.ask("incremental_alter_configs", 1, resources=[asked], validate_only=False)
+        assert answer.responses[0].error_code is ErrorCode.none
+        release.set()
+        (row,) = wire.receive()[1].responses[0].partition_responses
+        assert row.error_code is ErrorCode.invalid_record
+        assert [each.batch_index for each in row.record_errors] == [0]
+        assert end_offset(other, "t") == 0
+        again = build([Record(0, 0, b"key", bytes(300_000))], codec=codecs.ZSTD)
+        assert produce(wire, "t", again).error_code is ErrorCode.none
+    assert broker.call(lambda: broker.broker.memory.used["payloads"]) == 0
+
+
+def test_a_batch_is_checked_by_the_configs_of_a_topic_that_was_made_again(broker: Serving) -> None:
+    with busy_threads(broker) as release, broker.wire() as wire, broker.wire() as other:
+        wire.send("produce", 9, **produce_request("t", compressed(0)))
+        until(lambda: broker.call(lambda: broker.broker.memory.used["payloads"]), "the check")
+        assert delete(other, "t") is ErrorCode.none
+        broker.create("t", cleanup_policy="compact")
+        release.set()
+        (row,) = wire.receive()[1].responses[0].partition_responses
+        assert row.error_code is ErrorCode.invalid_record
+        assert end_offset(other, "t") == 0

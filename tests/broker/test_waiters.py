@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import disk, partition, turns
+from headwater.broker import disk, partition, slices
 from headwater.broker.partition import WAITERS, Partition
+from headwater.log.partition import PartitionLog
 from headwater.record import batch as batches
 from headwater.record import records
 from tests.broker.disks import HandDisk
-from tests.broker.serving import Serving, create, serving
+from tests.broker.serving import Serving, create, delete, serving
+from tests.broker.transactions.test_compacted import transactional
 from tests.compat.asking import fetch_request, produce, produce_request
 from tests.compat.batches import batch
 from tests.compat.waiting import until
@@ -34,13 +36,13 @@ class Faulty:
         self.told.append(error)
         raise KeyError("a waiter's own fault")
 
-    def grew(self, size: int) -> None:
+    def grew(self, size: int, partition: Partition) -> None:
         self.told.append(size)
         raise KeyError("a watcher's own fault")
 
 
-def of(broker: Serving, name: str = "t") -> Partition:
-    found = broker.broker.partition(name, 0)
+def of(broker: Serving, name: str = "t", number: int = 0) -> Partition:
+    found = broker.broker.partition(name, number)
     assert found is not None
     return found
 
@@ -146,7 +148,7 @@ def test_a_read_that_fails_costs_one_connection_and_is_counted(data: Path, cold:
 def test_many_who_wait_are_told_in_several_turns_and_none_is_forgotten(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (disk, partition, turns):
+    for module in (disk, partition, slices):
         monkeypatch.setattr(module, "TURN_S", -1.0)  # one in each turn
     hand = HandDisk()
     with serving(data, files=hand) as broker, broker.wire() as one, broker.wire() as two:
@@ -156,6 +158,34 @@ def test_many_who_wait_are_told_in_several_turns_and_none_is_forgotten(
             send(two)
         assert [code(wire) for wire in (one, two) for _ in range(20)] == [ErrorCode.none] * 40
         assert broker.call(lambda: of(broker).log.durable_offset) == 40
+
+
+def test_many_who_wait_for_a_topic_that_is_deleted_hear_of_it_in_several_turns(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+
+    class Watcher:
+        def grew(self, size: int, partition: Partition) -> None:
+            turns.append(turn[0])
+            partition.watchers.discard(self)
+
+    turn = [0]
+    monkeypatch.setattr(partition, "TURN_S", -1.0)  # one in each turn
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t")
+        watched = of(broker)
+        soon = watched._supervisor.soon
+
+        def counted(*arguments: Any) -> Any:
+            turn[0] += 1
+            return soon(*arguments)
+
+        monkeypatch.setattr(watched._supervisor, "soon", counted)
+        broker.call(lambda: watched.watchers.update(Watcher() for _ in range(10)))
+        delete(wire, "t")
+        until(lambda: len(turns) == 10, "all to hear of it")
+    assert len(set(turns)) == 10
 
 
 def test_what_is_durable_is_not_refused_because_a_later_write_fails(
@@ -177,3 +207,28 @@ def test_what_is_durable_is_not_refused_because_a_later_write_fails(
         broker.call(fail_before_all_are_told)
         until(lambda: len(told) == 3, "all to be told")
         assert told == [None, None, None]
+
+
+def test_a_partition_that_grows_costs_those_who_wait_for_many_a_look_at_this_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    stable = PartitionLog.last_stable_offset
+    with serving(data) as broker, broker.wire() as writer, broker.wire() as reader:
+        broker.create("many", 200)
+        holder = transactional(broker, "holder")
+        holder.begin_transaction()
+        holder.produce("many", b"held back", partition=0)
+        holder.flush(30)
+        request = fetch_request(
+            "many", 0, partitions=range(200), max_wait=30_000, min_bytes=10_000, isolation_level=1
+        )
+        reader.send("fetch", 12, **request)
+        until(lambda: broker.call(lambda: len(of(broker, "many", 5).watchers)), "the wait")
+        monkeypatch.setattr(
+            PartitionLog, "last_stable_offset", lambda log: looks.append(1) or stable(log)
+        )
+        for _ in range(10):
+            produce(writer, "many", batch([(None, b"v")]), partition=5)
+        assert len(looks) < 100
+        holder.abort_transaction(30)

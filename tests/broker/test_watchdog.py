@@ -60,7 +60,7 @@ def test_a_long_turn_is_named_with_its_stack_and_counted(
 ) -> None:
     health = run(kind, 40, 0.4)
     assert health.loop.slow_turns >= 1
-    assert health.loop.longest_turn_ms >= 300
+    assert health.loop.longest_turn_ms >= 40
     assert "a_slow_handler" in (health.loop.last_stack or "")
     assert "a_slow_handler" in lines(caplog)[-1]
 

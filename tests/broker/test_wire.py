@@ -25,8 +25,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, is_optional
 from kio.static.constants import EntityType
 
-from headwater.broker import wire
-from headwater.broker.wire import Header, WireError
+from headwater.wire import messages
+from headwater.wire.messages import Header, WireError
 
 CORRELATION_ID = 77
 _TEXT = "aZ0-_. é€😀"
@@ -134,7 +134,7 @@ def request_frame(key: int, version: int, entity: Any, client_id: bytes | None =
 
 
 def decode(frame: bytes) -> Any:
-    return wire.decode(frame, wire.read_header(frame))
+    return messages.decode(frame, messages.read_header(frame))
 
 
 # ---- responses -------------------------------------------------------------------------------
@@ -145,18 +145,18 @@ def test_a_response_is_read_by_kio_as_it_was_meant(key: int, version: int) -> No
     schema: Any = load_response_schema(key, version)
     for seed in range(3):
         entity = filled(schema, Random(seed))
-        frame = b"".join(wire.encode(key, version, CORRELATION_ID, as_handler_says(entity)))
+        frame = b"".join(messages.encode(key, version, CORRELATION_ID, as_handler_says(entity)))
         assert struct.unpack_from(">ii", frame) == (len(frame) - 4, CORRELATION_ID)
         # KIP-511: ApiVersions answers with the oldest header, for clients that guessed too high.
-        start = 9 if schema.__flexible__ and key != wire.API_VERSIONS else 8
+        start = 9 if schema.__flexible__ and key != messages.API_VERSIONS else 8
         assert entity_reader(schema)(frame, start) == (entity, len(frame) - start)
 
 
 @pytest.mark.parametrize(("key", "version"), every(EntityType.response))
 def test_a_response_that_says_nothing_gets_the_protocols_defaults(key: int, version: int) -> None:
     schema: Any = load_response_schema(key, version)
-    frame = b"".join(wire.encode(key, version, CORRELATION_ID, {}))
-    start = 9 if schema.__flexible__ and key != wire.API_VERSIONS else 8
+    frame = b"".join(messages.encode(key, version, CORRELATION_ID, {}))
+    start = 9 if schema.__flexible__ and key != messages.API_VERSIONS else 8
     entity, size = entity_reader(schema)(frame, start)
     assert start + size == len(frame)
     for field in fields(schema):
@@ -166,7 +166,7 @@ def test_a_response_that_says_nothing_gets_the_protocols_defaults(key: int, vers
 
 def test_keys_of_other_versions_are_left_out() -> None:
     names = {"throttle_time": 5, "error_code": 0, "session_id": 9, "responses": ()}
-    old, new = (b"".join(wire.encode(1, version, 0, names)) for version in (4, 12))
+    old, new = (b"".join(messages.encode(1, version, 0, names)) for version in (4, 12))
     assert entity_reader(load_response_schema(1, 4))(old, 8)[1] == len(old) - 8
     assert entity_reader(load_response_schema(1, 12))(new, 9)[0].session_id == 9  # type: ignore[attr-defined]
 
@@ -175,7 +175,7 @@ def test_record_data_is_passed_on_uncopied() -> None:
     data = [memoryview(bytes(5000)), memoryview(bytes(6000))]
     partition = {"partition_index": 0, "high_watermark": 1, "records": data}
     body = {"responses": [{"topic": "t", "partitions": [partition]}]}
-    chunks = wire.encode(1, 12, 0, body)
+    chunks = messages.encode(1, 12, 0, body)
     assert [chunk for chunk in chunks if isinstance(chunk, memoryview)] == data
     assert sum(map(len, chunks)) == struct.unpack_from(">i", chunks[0])[0] + 4  # type: ignore[arg-type]
 
@@ -189,10 +189,10 @@ def test_a_request_is_read_as_kio_wrote_it(key: int, version: int) -> None:
     for seed, client_id in enumerate((b"me", None, b"")):
         entity = filled(schema, Random(seed))
         frame = request_frame(key, version, entity, client_id)
-        header = wire.read_header(frame)
+        header = messages.read_header(frame)
         name = (client_id or b"").decode()
         assert header == Header(key, version, CORRELATION_ID, name, 10 + len(name))
-        assert wire.decode(frame, header) == entity
+        assert messages.decode(frame, header) == entity
 
 
 @pytest.mark.parametrize(("key", "version"), every(EntityType.request))
@@ -262,12 +262,12 @@ def be_hostile(attempt: str) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_parse_or_are_refused(frame: bytes) -> None:
     try:
-        header = wire.read_header(frame)
+        header = messages.read_header(frame)
         if (
             header.api_key in api_key_map
             and header.api_version in (schema_name_map[api_key_map[header.api_key]])
         ):
-            wire.decode(frame, header)
+            messages.decode(frame, header)
     except WireError:
         pass
 
@@ -292,7 +292,7 @@ def test_any_body_parses_or_is_refused(body: bytes, api: tuple[int, int]) -> Non
 )
 def test_a_header_that_is_not_one_is_refused_with_its_reason(frame: bytes, reason: str) -> None:
     with pytest.raises(WireError, match=reason):
-        wire.read_header(frame)
+        messages.read_header(frame)
 
 
 def test_tagged_fields_in_a_request_header_are_skipped() -> None:

@@ -43,6 +43,11 @@ class Muted:
         for each in (self._listening, *self._open):
             each.close()
 
+    @property
+    def is_silent(self) -> bool:
+        """The request has arrived."""
+        return not self._speaking.is_set()
+
     def mend(self) -> None:
         """Answers come again, on new connections."""
         self._is_mended = True

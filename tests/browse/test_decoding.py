@@ -9,10 +9,10 @@ import fastavro
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.decoding import Decoder
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
 from headwater.browse.pages import page
-from headwater.browse.searching import search
+from headwater.browse.search import search
 from headwater.browse.state import state_of
 from tests.browse.conftest import put
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,14 @@ import pytest
 from headwater.broker import health_topic
 from headwater.browse import health
 from headwater.browse.health import BrokerHealth, HealthReader
-from headwater.browse.log import Log
+from headwater.client.log import Log
+from tests import fork_server
 from tests.broker.disks import HandDisk
 from tests.broker.serving import Serving, serving
 from tests.compat.waiting import until
+
+CALM = {"event.loop.turn.warn.ms": 0}
+"""A busy machine makes long turns, and these are told as well."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +45,7 @@ def look(reader: HealthReader) -> BrokerHealth:
 
 
 def status(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headwater", "status", "--bootstrap", bootstrap, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return fork_server.headwater("status", "--bootstrap", bootstrap, *words)
 
 
 def fail(broker: Serving, task: str) -> None:
@@ -56,7 +53,7 @@ def fail(broker: Serving, task: str) -> None:
 
 
 def test_a_task_that_fails_is_shown_to_anybody_and_when_it_works_again_too(data: Path) -> None:
-    with serving(data) as broker, Log(broker.bootstrap) as log:
+    with serving(data, CALM) as broker, Log(broker.bootstrap) as log:
         reader = HealthReader(log)
         assert look(reader).troubles == []
         shown = status(broker.bootstrap)
@@ -110,7 +107,7 @@ def test_what_an_earlier_start_told_is_taken_back(data: Path) -> None:
 
 
 def test_it_is_written_when_it_changes_and_not_otherwise(data: Path) -> None:
-    with serving(data) as broker, Log(broker.bootstrap) as log:
+    with serving(data, CALM) as broker, Log(broker.bootstrap) as log:
         look(HealthReader(log))
         turns: list[int] = []
         own = broker.broker.health_topic

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.browse import groups, topics
-from headwater.browse.decoding import Decoder
-from headwater.browse.groups import Reset
-from headwater.browse.log import Log
+from headwater.browse.decoder import Decoder
 from headwater.browse.pages import page
-from headwater.browse.places import Place, parse
-from headwater.browse.publishing import Draft, publish
-from headwater.browse.replaying import plan, replay
-from headwater.browse.searching import by_key
+from headwater.browse.replay import plan, replay
+from headwater.browse.search import by_key
 from headwater.browse.state import state_of
+from headwater.client import groups, topics
+from headwater.client.groups import Reset
+from headwater.client.log import Log
+from headwater.client.places import Place, parse
+from headwater.client.publisher import Draft, publish
 from tests.browse.conftest import make_topic, put
-from tests.browse.test_share_groups import share_group_is_shown_moved_and_deleted
+from tests.client.test_share_groups import share_group_is_shown_moved_and_deleted
 from tests.compat.kafka_log import kafka_log
 from tests.compat.waiting import until
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.browse.errors import Misunderstood, NotThere
 from headwater.browse.pages import Bounds, Page, page
-from headwater.browse.places import BEGINNING, END, Place, is_beyond, parse, time_of
-from headwater.browse.records import Cursor
+from headwater.client.errors import BadRequest, NotThere
+from headwater.client.places import BEGINNING, END, Place, is_beyond, parse, time_of
+from headwater.client.records import Cursor
 from tests.browse.conftest import make_topic, put, until
 
 T0 = 1_700_000_000_000
@@ -85,6 +85,17 @@ def test_bounds_cut_a_filtered_page_and_the_cursor_goes_on(log, three):
     assert sorted(seen) == sorted(b"v%d" % i for i in range(100) if i % 7 == 3)
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_large_records_make_short_pages_and_none_is_left_out(log, back):
+    name = make_topic(log, 2, retention_ms=-1)
+    rows = [{"value": bytes(100_000), "key": b"%d" % i, "partition": i % 2} for i in range(40)]
+    put(log, name, rows)
+    pages = all_pages(log, name, back=back, limit=30, bounds=Bounds(bytes_max=500_000))
+    keys = [int(record.key) for each in pages for record in each.records]
+    assert sorted(keys) == list(range(40))
+    assert max(sum(len(record.value) for record in each.records) for each in pages) <= 600_000
+
+
 def test_aborted_records_and_markers_are_no_records(log, topic):
     name = topic()
     producer = log.new_producer(transactional_id=f"pages-{name}")
@@ -159,10 +170,10 @@ def test_words_for_a_place(words, place):
 
 @pytest.mark.parametrize("words", ["", "soon", "-", "-10y", "1:2:3", "0=", "-5"])
 def test_words_that_are_no_place_are_said_with_those_that_are(words):
-    with pytest.raises(Misunderstood) as caught:
+    with pytest.raises(BadRequest) as caught:
         parse(words)
     assert "-10m" in (caught.value.hint or "")
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         time_of(words)
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.browse import ranges as reading
-from headwater.browse.errors import Misunderstood, NotThere, Refused, Undecided
-from headwater.browse.log import Log
-from headwater.browse.outcome import Outcome, outcome_of
 from headwater.browse.pages import page
-from headwater.browse.places import parse
-from headwater.browse.publishing import Draft, Sender, publish
-from headwater.browse.replaying import plan, replay
-from headwater.browse.tailing import follow
+from headwater.browse.replay import plan, replay
+from headwater.client import ranges as reading
+from headwater.client.errors import BadRequest, NotThere, OutcomeUnknown, RequestRefused
+from headwater.client.log import Log
+from headwater.client.outcome import Outcome, outcome_of
+from headwater.client.partitioner import by_murmur2
+from headwater.client.places import parse
+from headwater.client.publisher import Draft, Sender, publish
+from headwater.client.tail import follow
 from headwater.testing import broker
-from headwater.views.folding.keys import by_murmur2
 from tests.browse.conftest import make_topic, put, until
 from tests.browse.muted import END_TXN, Muted
 
@@ -49,7 +52,7 @@ def test_one_record_is_stored_with_all_that_it_has(log, topic):
 
 def test_what_the_broker_refuses_is_said(log, topic):
     name = topic(max_message_bytes=1000)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         publish(log, name, Draft(None, LARGE))
     assert "max.message.bytes" in (caught.value.hint or "")
     refused: list[int] = []
@@ -79,7 +82,7 @@ def test_a_replay_keeps_everything_and_the_partition(log, topic):
     assert done.records == 300
     assert told[-1] == (300, 300, 300)
     assert contents(log, target) == contents(log, source)
-    with pytest.raises(Misunderstood, match="into itself"):
+    with pytest.raises(BadRequest, match="into itself"):
         plan(log, source, source)
 
 
@@ -100,7 +103,7 @@ def test_a_replay_that_fails_leaves_nothing(log, topic):
     source, target = topic(), topic(max_message_bytes=1000)
     put(log, source, [{"value": b"small"}] * 50)
     put(log, source, [{"value": LARGE}])
-    with pytest.raises(Refused, match="nothing was replayed"):
+    with pytest.raises(RequestRefused, match="nothing was replayed"):
         replay(log, plan(log, source, target))
     assert contents(log, target) == []
 
@@ -135,7 +138,7 @@ def test_a_commit_that_was_done_but_not_answered_is_not_told_as_nothing():
     ):
         source, target = make_topic(log), make_topic(log)
         put(log, source, [{"value": b"%d" % i} for i in range(30)])
-        with pytest.raises(Undecided) as caught:
+        with pytest.raises(OutcomeUnknown) as caught:
             replay(log, plan(log, source, target))
         assert "whether the last 30 were is not known" in str(caught.value)
         assert f"headwater tail {target} --from 0=" in (caught.value.hint or "")
@@ -143,11 +146,37 @@ def test_a_commit_that_was_done_but_not_answered_is_not_told_as_nothing():
         until(lambda: len(contents(log, target)) == 30, "what was committed")
 
 
+@pytest.mark.parametrize("batch", [(), ("--batch", "10")])
+def test_what_was_committed_when_ctrl_c_came_is_told(batch):
+    with (
+        Muted(END_TXN) as wire,
+        broker(listen=None, settings=wire.settings),
+        Log(wire.address) as log,
+    ):
+        source, target = make_topic(log), make_topic(log)
+        put(log, source, [{"value": b"%d" % i} for i in range(30)])
+        words = ["replay", source, target, *batch, "--bootstrap", wire.address]
+        with subprocess.Popen(
+            [sys.executable, "-m", "headwater", *words], stdout=-1, stderr=-1, text=True
+        ) as run:
+            until(lambda: wire.is_silent or run.poll() is not None, "the commit")
+            run.send_signal(signal.SIGINT)
+            wire.mend()
+            said, complaint = run.communicate(timeout=60)
+        count = len(contents(log, target))
+        if batch:
+            assert count == 10
+            assert "10 records were replayed before; go on with --from 0=10" in complaint
+        else:
+            assert count == 30
+            assert said.startswith("30 records replayed from"), (said, complaint)
+
+
 def test_a_replay_in_batches_says_where_to_go_on(log, topic):
     source, target = topic(), topic(max_message_bytes=1000)
     put(log, source, [{"value": b"small"}] * 50)
     put(log, source, [{"value": LARGE}])
-    with pytest.raises(Refused, match="40 records were replayed before") as caught:
+    with pytest.raises(RequestRefused, match="40 records were replayed before") as caught:
         replay(log, plan(log, source, target), batch=20)
     assert caught.value.hint == "go on with --from 0=40"
     assert len(contents(log, target)) == 40

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests import fork_server
 
 
 class Ran(NamedTuple):
@@ -30,15 +29,8 @@ def headwater(tmp_path: Path) -> Headwater:
     """Run `headwater WORDS` in an empty folder; `env` adds to the environment."""
 
     def run(*words: str, env: dict[str, str] | None = None, timeout: float = 100) -> Ran:
-        done = subprocess.run(
-            [sys.executable, "-m", "headwater", *words],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        given = {"COLUMNS": "80", "NO_COLOR": "1", **(env or {})}
+        done = fork_server.headwater(*words, cwd=tmp_path, env=given, timeout=timeout)
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run

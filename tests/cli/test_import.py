@@ -38,8 +38,9 @@ def test_every_public_name_is_listed_and_an_unknown_one_is_an_attribute_error():
 
 def test_what_people_ask_of_a_log_needs_nothing_but_the_core():
     program = (
-        "import sys; from headwater.browse import groups, pages, publishing, replaying, searching, "
-        "tailing; import headwater.cli.tail, headwater.cli.produce, headwater.cli.groups; "
+        "import sys; from headwater.browse import pages, replay, search; "
+        "from headwater.client import groups, publisher, tail; "
+        "import headwater.cli.tail, headwater.cli.produce, headwater.cli.groups; "
         "print({'numpy', 'pyspark', 'rich', 'fastavro'} & {*sys.modules})"
     )
     assert in_a_new_process(program) == "set()"

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from headwater import __version__
+from headwater.cli import main
 from headwater.cli.app import COMMANDS
+from headwater.client.errors import BadOption, BadRequest
 from tests.cli.inside import Inside
 
 
@@ -50,6 +52,16 @@ def test_the_installed_script_is_the_same_command():
     script = Path(sys.executable).with_name("headwater")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"headwater {__version__}\n"
+
+
+@pytest.mark.parametrize("kind", [BadOption, BadRequest])
+def test_an_errors_hint_is_said_once(kind, capsys, monkeypatch):
+    def run(words):
+        raise kind("no such colour", hint="say red")
+
+    monkeypatch.setattr("headwater.cli.app.run", run)
+    assert main(["topics"]) == 1
+    assert capsys.readouterr().err == "headwater: no such colour; say red\n"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.cli.places import Places, places
+from headwater.cli.quick import Places, places
 
 KAFKAS_OWN = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",

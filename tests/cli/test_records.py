@@ -15,12 +15,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headwater.cli.record_words import printable
+from headwater.client.partitioner import by_murmur2
 from headwater.testing import broker
-from headwater.views.folding.keys import by_murmur2
 from tests.cli.conftest import Ran
 from tests.cli.inside import Inside
 
 _numbers = itertools.count()
+
+
+def sentences(ran: Ran) -> int:
+    """How many were said of what went wrong; a slow disk has `produce` say that it waits."""
+    return sum("not acknowledged yet" not in line for line in ran.err.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +130,7 @@ def test_a_bad_line_is_named_and_what_was_before_it_is_stored(run, topic, words,
     ran = run("produce", topic(), *words, stdin=stdin)
     assert (ran.code, ran.out) == (1, "")
     assert sentence in ran.err
-    assert ran.err.count("\n") == 1
+    assert sentences(ran) == 1
 
 
 def test_a_record_that_the_topic_cannot_take_is_named_by_its_line(run, topic):
@@ -134,10 +139,11 @@ def test_a_record_that_the_topic_cannot_take_is_named_by_its_line(run, topic):
         topic("--set", "max.message.bytes=200"),
     )
     ran = run("produce", compacted, "--jsonl", stdin=b'{"key": "a", "value": 1}\n{"value": 2}\n')
-    assert (ran.code, ran.err) == (
+    told = ran.err.splitlines()[-1]  # before it, on a slow machine, that a record is waited for
+    assert (ran.code, told) == (
         1,
         "headwater: line 2: it has no key, and the topic is compacted; 1 record is stored in "
-        f"{compacted}; give every record a key\n",
+        f"{compacted}; give every record a key",
     )
     ran = run("produce", small, stdin=random.Random(1).randbytes(2000).hex().encode())
     assert ran.code == 1
@@ -179,7 +185,7 @@ def test_what_is_not_there_is_one_sentence(run, topic, words, sentence):
     ran = run(*[name if word == "TOPIC" else word for word in words])
     assert (ran.code, ran.out) == (1, "")
     assert sentence in ran.err
-    assert ran.err.count("\n") == 1
+    assert sentences(ran) == 1
 
 
 def test_filters_and_the_last_few(run, topic):
@@ -193,6 +199,7 @@ def test_filters_and_the_last_few(run, topic):
         return [r["value"]["n"] for r in lines(run("tail", name, "--no-follow", *words))]
 
     assert shown("-n", "3") == [17, 18, 19]
+    assert shown("--lines", "3") == shown("--last", "3") == [17, 18, 19]
     assert shown("-n", "2", "--key", "0") == [15, 18]
     assert shown("-n", "2", "--where", "s=b", "--where", "n!=19") == [15, 17]
     assert shown("--from", "18") == [18, 19]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
 from tests.compat.missing import skip_or_fail
 

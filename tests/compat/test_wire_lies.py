@@ -176,10 +176,6 @@ def test_a_large_batch_that_tells_the_truth_is_appended(wire: Wire, lies_topic: 
     assert read_all(wire, lies_topic)[0].pairs == FORTY
 
 
-HEADER_TAKEN = "headwater works per batch and takes the header's max timestamp as the records' own"
-
-
-@pytest.mark.known_difference(target="headwater", reason=f"{HEADER_TAKEN}: stored as it came")
 def test_a_max_timestamp_that_lies_is_set_right(wire: Wire, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic)
     times = [NOW_MS, NOW_MS + 7, NOW_MS + 3]
@@ -199,10 +195,6 @@ def test_records_are_found_by_time_where_the_header_says_nothing(
     assert offset_at(wire, topic, NOW_MS - 1000).offset == 2
 
 
-@pytest.mark.known_difference(
-    target="headwater",
-    reason=f"{HEADER_TAKEN}: records later than their header says are not found by time",
-)
 def test_records_are_found_by_time_whatever_the_header_says(
     wire: Wire, cluster: Cluster, topic: str
 ) -> None:
@@ -211,10 +203,6 @@ def test_records_are_found_by_time_whatever_the_header_says(
     assert offset_at(wire, topic, NOW_MS - 1000).offset == 2
 
 
-@pytest.mark.known_difference(
-    target="headwater",
-    reason=f"{HEADER_TAKEN}: records from the future pass behind a modest header",
-)
 def test_records_from_the_future_are_refused_whatever_the_header_says(
     wire: Wire, cluster: Cluster, topic: str
 ) -> None:
@@ -225,10 +213,6 @@ def test_records_from_the_future_are_refused_whatever_the_header_says(
     assert end_offset(wire, topic) == 0
 
 
-@pytest.mark.known_difference(
-    target="headwater",
-    reason=f"{HEADER_TAKEN}: a header from the future is refused (INVALID_TIMESTAMP)",
-)
 def test_a_header_from_the_future_is_set_right(wire: Wire, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic)
     lie = batch(THREE, max_timestamp=NOW_MS + 30 * 86_400_000)

@@ -145,7 +145,7 @@ class Transactor:
 
         def stored() -> Any:
             row = self.produce(topic, *values, partition=partition)
-            assert row.error_code in (ErrorCode.none, *BUSY), row
+            assert row.error_code in (ErrorCode.none, ErrorCode.not_enough_replicas, *BUSY), row
             return row if row.error_code is ErrorCode.none else None
 
         return int(until(stored, "the batch to be taken").base_offset)

@@ -7,7 +7,7 @@ import json
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headwater.browse.dead_letters.letter import HEADER
+from headwater.record.dead_letter import HEADER
 
 ORDERS = 130
 """Records in each partition of `orders`: three pages, and the last is short."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from headwater.capture.change import Lag, Progress
+from headwater.client.position import Position
 from headwater.console.flow.graph import FAR_BEHIND, TOPICS_MOST, graph_of
-from headwater.console.flow.layout import laid_out
 from headwater.console.flow.seen import Seen, TopicSeen, pace_of, reads_of
 from headwater.console.history import Sample
+from headwater.console.pages.flow import laid_out
 from headwater.console.watching.captures import CaptureNow
 from headwater.console.watching.queries import QueryNow, now_of
 from headwater.console.watching.views import ViewNow
 from headwater.project.record import Entry
-from headwater.views import listing
-from headwater.views.listing import Listed
-from headwater.views.position import Position
+from headwater.views.operate import progress as listing
+from headwater.views.operate.progress import Listed
 
 CAPTURE = CaptureNow("shop", "sqlite:shop.db", ("orders",), "streaming", lag=Lag(seconds=2.0))
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater import testing
-from headwater.browse.errors import Unreachable
-from headwater.browse.log import Log
+from headwater.client.errors import BrokerUnreachable
+from headwater.client.log import Log
 from headwater.console import history
 from headwater.console.history import History, Sample
 
@@ -65,7 +65,7 @@ def test_a_broker_that_is_away_is_a_sentence():
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert kept.trouble == "no broker answers at 127.0.0.1:1"
-        with pytest.raises(Unreachable, match="no broker answers"):
+        with pytest.raises(BrokerUnreachable, match="no broker answers"):
             kept.checked(lambda: 1)()
         assert kept.topics() == []
         assert kept.end("orders") is None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.capture.errors import Misconfigured
-from headwater.console.commands import view_command
-from headwater.console.starting import settled
+from headwater.console.pages.views import view_command
+from headwater.console.server import settled
 from headwater.project.file import BadProject, load
+from headwater.project.new_project import TEMPLATE
 from headwater.project.parts import parts_of
-from headwater.project.starting import TEMPLATE
+from headwater.secrets import Environment, MissingSecret
 
 
 def written(folder: Path, console: str) -> Path:
@@ -34,7 +34,9 @@ def test_the_section_alone_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadProject, match=r'4: token = .* is no "\$\{NAME\}": secrets come from'):
+    with pytest.raises(
+        BadProject, match=r'4: token = .* is no "\$\{NAME\}" and no .*: secrets come from'
+    ):
         load(written(tmp_path, '[console]\ntoken = "river"\n'))
     with pytest.raises(BadProject, match="4: read_only = 'yes' is neither true nor false"):
         load(written(tmp_path, '[console]\nread_only = "yes"\n'))
@@ -46,11 +48,12 @@ def test_the_file_says_where_it_listens_who_may_look_and_what_they_may_do(
     lines = '[console]\nlisten = "127.0.0.1:7000"\nread_only = true\ntoken = "${RIVER_TOKEN}"\n'
     path = written(tmp_path, lines)
     monkeypatch.chdir(tmp_path)  # and back again afterwards: `settled` moves into the project
-    with pytest.raises(Misconfigured, match="RIVER_TOKEN"):
+    with pytest.raises(MissingSecret, match="RIVER_TOKEN"):
         settled(path, None, {}, default_bootstrap="127.0.0.1:9092")
     monkeypatch.setenv("RIVER_TOKEN", "river")
     given = settled(tmp_path, None, {}, default_bootstrap="127.0.0.1:1")
-    assert (given.listen, given.token, given.read_only) == ("127.0.0.1:7000", "river", True)
+    assert (given.listen, given.read_only) == ("127.0.0.1:7000", True)
+    assert given.token is not None and list(given.token) == ["river"]
     assert given.bootstrap == "127.0.0.1:9092"
 
 
@@ -64,6 +67,8 @@ def test_an_address_alone_means_no_project(tmp_path: Path, monkeypatch: pytest.M
 def test_a_new_project_has_a_console_and_its_commands_are_written_out() -> None:
     project = load(TEMPLATE / "headwater.toml")
     assert project.console is not None
-    words = view_command(project, "127.0.0.1:5", "verify", "order_list", ("--repair",))
+    words = view_command(
+        project, "127.0.0.1:5", "verify", "order_list", ("--repair",), Environment()
+    )
     assert words[:4] == ("verify", "order_list", "pipelines", "--repair")
     assert words[-2:] == ("--to", "order_list=sqlite:data/views.db")

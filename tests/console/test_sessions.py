@@ -51,4 +51,5 @@ def test_after_many_wrong_tokens_even_the_right_one_waits() -> None:
         assert sessions.cookie_for("wrong", NOW + second) is None
     assert sessions.is_closed(NOW + TRIES_MAX)
     assert sessions.cookie_for("river", NOW + TRIES_MAX) is None
+    assert sessions.cookie_for("river", NOW + TRIES_MAX, "192.0.2.7") is not None, "somebody else"
     assert sessions.cookie_for("river", NOW + TRIES_WITHIN_S + 1) is not None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Misunderstood
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
-from headwater.browse.groups import Reset
-from headwater.browse.places import BEGINNING
-from headwater.browse.topics import Partition, Setting, Topic
+from headwater.client.errors import BadRequest
+from headwater.client.groups import Reset
+from headwater.client.places import BEGINNING
+from headwater.client.topics import Partition, Setting, Topic
 from headwater.console import values
-from headwater.console.pages import groups_chart
+from headwater.console.pages import groups_one
 from headwater.console.pages.dead_letters_mend import editable
 from headwater.console.pages.groups_reset import reset_of
 from headwater.console.pages.time_travel_html import change_line, state_html
@@ -92,16 +92,16 @@ def test_a_list_of_changes_has_the_chosen_one_in_it():
 
 def test_a_chart_has_the_sum_and_the_partitions_that_are_most_behind():
     lags = {("orders", number): number for number in range(40)}
-    lines = groups_chart.series_of([(1000, lags), (3000, lags)])
+    lines = groups_one.series_of([(1000, lags), (3000, lags)])
     assert [line["name"] for line in lines[:2]] == ["all partitions", "orders-28"]
-    assert len(lines) == groups_chart.LINES_MAX + 1
+    assert len(lines) == groups_one.LINES_MAX + 1
     assert lines[0]["data"] == [[1000, 780], [3000, 780]]
-    assert groups_chart.sentence([]) == "No samples yet: one is taken every two seconds."
-    said = groups_chart.sentence([(0, {("o", 0): 5}), (30_000, {("o", 0): 2})])
+    assert groups_one.sentence([]) == "No samples yet: one is taken every two seconds."
+    said = groups_one.sentence([(0, {("o", 0): 5}), (30_000, {("o", 0): 2})])
     assert said == "Over the last 30 s: lag 2, at most 5, at least 2."
     past = [(n, {("o", 0): n}) for n in range(1000)]
-    assert len(groups_chart.thinned(past)) <= groups_chart.POINTS_MAX
-    assert groups_chart.thinned(past)[-1] == past[-1]
+    assert len(groups_one.thinned(past)) <= groups_one.POINTS_MAX
+    assert groups_one.thinned(past)[-1] == past[-1]
 
 
 def test_how_long_a_topic_keeps_its_records_is_said_in_words():
@@ -123,7 +123,7 @@ def test_what_is_typed_becomes_a_record_a_filter_or_a_reset():
     assert draft_of("k", None, "text", "").value is None
     assert draft_of("k", "00 ff", "hex", "").value == b"\x00\xff"
     for value, form, headers in (("{", "json", ""), ("xyz", "hex", ""), ("", "text", "=9")):
-        with pytest.raises(Misunderstood):
+        with pytest.raises(BadRequest):
             draft_of("k", value, form, headers)
     assert wanted("17", "exact") == Filter(key="17")
     assert wanted("a=1", "field") == Filter(where=("a=1",))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.project.hello import page_answers
+from headwater.project.new_project import start_project
 from headwater.project.ports import free_port
-from headwater.project.starting import start_project
 from tests.compat.waiting import until
 from tests.spark.quick import QUICK_ENVIRONMENT
 
@@ -69,8 +69,8 @@ def test_a_view_is_verified_built_anew_and_taken_back(url: str, page: Page) -> N
     card.get_by_role("button", name="Verify", exact=True).click()
     expect(job).to_contain_text("under way")
     expect(job).to_contain_text("Right: no row differs", timeout=SPARK_MS)
-    expect(card).to_contain_text(re.compile(r"Found right.* ago", re.DOTALL))
-    card.get_by_role("button", name="Build anew").click()
+    expect(card).to_contain_text(re.compile(r"Verified.* ago", re.DOTALL))
+    card.get_by_role("button", name="Rebuild").click()
     expect(job).to_contain_text("readers see version 2 now", timeout=SPARK_MS)
     expect(card).to_contain_text("2 (also 1)")
     card.get_by_role("button", name="Back to the version before").click()

@@ -9,9 +9,9 @@ import pytest
 
 from headwater.console.jobs import Busy, Job, Jobs
 from headwater.console.sentences import ago, duration, number, sentence_of, short, size
+from headwater.console.watching.cache import Remembered
 from headwater.console.watching.captures import phase_of, progress_in, without_secrets
 from headwater.console.watching.parts import last_lines
-from headwater.console.watching.remembered import Remembered
 from headwater.errors import HeadwaterError
 
 
@@ -79,7 +79,7 @@ def test_an_answer_is_asked_for_once_and_then_anew() -> None:
 
 
 def test_a_line_of_a_job_says_how_far_it_is() -> None:
-    job = Job("Build anew", ("rebuild",), 0.0)
+    job = Job("Rebuild", ("rebuild",), 0.0)
     job.take("starting")
     assert job.done is None
     job.take("2,500 of 10,000 records, 100 records/s, 75 s left")
@@ -92,12 +92,12 @@ def test_a_command_is_run_once_at_a_time_and_leaves_its_words_and_its_code() -> 
         jobs = Jobs()
         job = jobs.start("orders", "Verify", ("verify", "--no-such-option"))
         with pytest.raises(Busy, match="under way for orders"):
-            jobs.start("orders", "Build anew", ("rebuild",))
+            jobs.start("orders", "Rebuild", ("rebuild",))
         while job.is_running:
             await asyncio.sleep(0.05)
         assert job.code == 2
         assert "no such option" in "".join(job.lines)
-        again = jobs.start("orders", "Build anew", ("broker", "--help"))
+        again = jobs.start("orders", "Rebuild", ("broker", "--help"))
         await jobs.stop_all()
         assert not again.is_running
 

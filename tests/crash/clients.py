@@ -53,6 +53,7 @@ class NumberedProducer(threading.Thread):
         self.sent = 0
         self._topic = topic
         self._ending = threading.Event()
+        self._dropping = False
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -75,6 +76,8 @@ class NumberedProducer(threading.Thread):
             except BufferError:
                 self._producer.poll(0.01)
             self._producer.poll(0)
+        if self._dropping:
+            self._producer.purge(in_queue=True, in_flight=False)
         left = self._producer.flush(DEADLINE_S)
         assert left == 0, f"{left} records neither acknowledged nor refused"
 
@@ -85,8 +88,9 @@ class NumberedProducer(threading.Thread):
         else:
             self.acknowledged.append(Stored(message.partition(), message.offset(), value))
 
-    def end(self) -> None:
+    def end(self, *, drop_unsent: bool = False) -> None:
         """Send no more, and wait for the answers to what was sent."""
+        self._dropping = drop_unsent
         self._ending.set()
         self.join(2 * DEADLINE_S)
         assert not self.is_alive()

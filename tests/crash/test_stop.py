@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import struct
+import threading
 from pathlib import Path
 
 from headwater.log.config import LogConfig
@@ -59,7 +62,7 @@ def test_sigterm_under_load_leaves_nothing_to_recover(
 def test_sigterm_answers_what_is_in_flight(broker: BrokerProcess) -> None:
     """With a client that never tries again, what is stored and what is acknowledged must agree."""
     create_topic(broker.bootstrap, "numbers", 1)
-    config = {"retries": 0, "message.timeout.ms": 1_000, "max.in.flight": 5}
+    config = {"retries": 0, "max.in.flight": 5}
     producers = [NumberedProducer(broker.bootstrap, "numbers", f"p{n}", **config) for n in "abc"]
     for producer in producers:
         producer.start()
@@ -67,9 +70,52 @@ def test_sigterm_answers_what_is_in_flight(broker: BrokerProcess) -> None:
     broker.terminate()
     assert broker.wait() == 0
     for producer in producers:
-        producer.end()
+        producer.end(drop_unsent=True)
     broker.start()
     stored = read_all(broker.bootstrap, "numbers", 1)
     acknowledged = {record for producer in producers for record in producer.acknowledged}
-    assert acknowledged - set(stored) == set(), "acknowledged, but not there"
-    assert set(stored) - acknowledged == set(), "stored, but never answered"
+    assert sorted(acknowledged - set(stored))[:3] == [], "acknowledged, but not there"
+    assert sorted(set(stored) - acknowledged)[:3] == [], "stored, but never answered"
+
+
+def test_a_client_that_goes_on_sending_sees_every_answer_and_an_end_without_a_reset(
+    broker: BrokerProcess,
+) -> None:
+    """A reset may overtake the answers: records that are stored would never be acknowledged."""
+    host, port = broker.bootstrap.split(":")
+    request = struct.pack(">ihhih", 18, 18, 0, 1, 8) + b"stranger"  # ApiVersions
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        ended = threading.Event()
+        resets: list[OSError] = []
+        sent = 0
+
+        def send() -> None:
+            nonlocal sent
+            try:
+                while not ended.is_set():
+                    client.sendall(request)
+                    sent += 1
+            except OSError as error:
+                resets.append(error)
+
+        def answered() -> bytes:
+            with client.makefile("rb") as answers:
+                return answers.read()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        until(lambda: bool(client.recv(1, socket.MSG_PEEK)), "an answer")
+        broker.terminate()
+        try:
+            whole = answered()  # raises where the connection is reset
+        finally:
+            ended.set()
+            sender.join(60)
+    assert broker.wait() == 0
+    assert resets == []
+    count = 0
+    while whole:
+        size = int.from_bytes(whole[:4], "big")
+        assert len(whole) >= 4 + size, "an answer was cut off"
+        whole, count = whole[4 + size :], count + 1
+    assert count

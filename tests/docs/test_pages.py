@@ -34,11 +34,11 @@ NOTHING_RUNS = {
     "docs/checking.md": "tests/broker/inspection/test_commands.py",
     "docs/deletion.md": "tests/broker/test_excision.py",
     "docs/figures.md": "make's own targets",
+    "docs/install.md": "tests/installs/test_fresh.py",
     "docs/moving-to-kafka.md": "tests/project/test_promote.py",
     "docs/pipelines.md": "tests/spark/run/test_page.py",
     "docs/processing.md": "the pages that it leads to",
     "docs/projects.md": "docs/start.md",
-    "docs/testing.md": "tests/processing/windows/test_pages.py",
     "docs/time.md": "tests/processing/windows/test_pages.py",
     "docs/windows.md": "tests/processing/windows/test_pages.py",
 }

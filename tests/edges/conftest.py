@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.testing import broker
 from tests.edges.running import until
 

@@ -23,11 +23,11 @@ from urllib.request import urlopen
 
 import uvicorn
 
-from headwater.edges import heads
 from headwater.edges.app import make_app
 from headwater.edges.config import read
 from headwater.edges.context import Context
-from headwater.edges.serving import made_context
+from headwater.edges.server import made_context
+from headwater.project import http_protocol
 from headwater.project.file import Project
 from headwater.project.ports import free_port
 
@@ -57,7 +57,7 @@ def edges(
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(
             make_app(context, loopback_only=True),
-            http=heads.protocol(settings.limits.slow_seconds),
+            http=http_protocol.protocol(settings.limits.slow_seconds),
             log_config=None,
             access_log=False,
             lifespan="on",

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from headwater.browse.errors import NotThere, Refused
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft
-from headwater.edges.appending import Appender
+from headwater.client.errors import NotThere, RequestRefused
+from headwater.client.log import Log
+from headwater.client.publisher import Draft
+from headwater.edges.appender import Appender
 from headwater.edges.errors import Overloaded
 
 
@@ -60,9 +60,9 @@ async def test_a_record_that_the_topic_refuses_is_told(
     appender: Appender, topic: Callable[..., str]
 ):
     name = topic(max_message_bytes=1000)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await appender.append(name, [Draft(None, os.urandom(5000))])
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await appender.append(topic(cleanup_policy="compact"), [Draft(None, b"no key")])
 
 
@@ -87,9 +87,9 @@ async def test_many_values_are_counted_by_partition(appender: Appender, topic: C
     keys = [b"k%d" % number for number in range(500)]
     spans = await appender.append_values(name, [b"v"] * 500, keys)
     assert sum(span.records for span in spans) == 500 and len(spans) == 3
-    with pytest.raises(Refused, match="no key"):
+    with pytest.raises(RequestRefused, match="no key"):
         await appender.append_values(topic(cleanup_policy="compact"), [b"v"])
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await appender.append_values(topic(max_message_bytes=1000), [os.urandom(5000)])
 
 
@@ -100,4 +100,4 @@ async def test_each_record_has_an_outcome_of_its_own(appender: Appender, topic: 
         [Draft(None, os.urandom(5000))],
     )
     assert good == [(0, 0)]
-    assert isinstance((await appender.append_each(name, bad))[0], Refused)
+    assert isinstance((await appender.append_each(name, bad))[0], RequestRefused)

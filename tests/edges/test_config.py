@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headwater.edges.config import Limits, of_project, read
+from headwater.edges.doctor import examine
 from headwater.edges.errors import BadEdges
-from headwater.edges.examining import examine
 from headwater.project.file import load
 from headwater.project.parts import parts_of
 from headwater.project.ports import free_port

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
+from headwater.edges.app import named
 from headwater.edges.config import read
-from headwater.edges.destinations import named
 from tests.edges.running import edges, until
 
 

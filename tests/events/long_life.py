@@ -17,7 +17,7 @@ from typing import Any
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.events import Accepted, Aggregate, Running, clock, upcaster
+from headwater.events import Accepted, Aggregate, BlockingApplication, clock, upcaster
 from headwater.events.errors import EventsError
 from headwater.events.history import Reader
 from headwater.events.keys import Keys
@@ -84,7 +84,7 @@ class World:
         """Whom, what, the command's id, when, and whether it was accepted."""
         self.sealed: list[tuple[str, str, Personal]] = []
         self.forgotten: set[str] = set()
-        self.zombies: list[Running[bank.Account]] = []
+        self.zombies: list[BlockingApplication[bank.Account]] = []
         self.poisoned = 0
         self._stack, self._broker_stack = ExitStack(), ExitStack()
         self.broker: Broker
@@ -105,9 +105,11 @@ class World:
             testing.broker(self.data, SETTINGS, listen=self.listen, clock=self.clock)
         )
 
-    def _open(self) -> Running[bank.Account]:
+    def _open(self) -> BlockingApplication[bank.Account]:
         options: dict[str, Any] = {"partitions": 1, "snapshot_every": 5, "window": WINDOW}
-        return Running(bank_of(self.factor), self.listen, owns="all", timeout_s=60, **options)
+        return BlockingApplication(
+            bank_of(self.factor), self.listen, owns="all", timeout_s=60, **options
+        )
 
     # ---- what may happen ------------------------------------------------------------------------
 
@@ -233,7 +235,9 @@ class World:
 
     # ---- the model ------------------------------------------------------------------------------
 
-    def _ask(self, app: Running[bank.Account], id: str, what: Any, command_id: str) -> None:
+    def _ask(
+        self, app: BlockingApplication[bank.Account], id: str, what: Any, command_id: str
+    ) -> None:
         at = self.clock.now_ms()
         answer = self._sent(app, id, what, command_id, at)
         costs = 0 if isinstance(what, Deposit) else what.amount
@@ -244,7 +248,7 @@ class World:
         self.decided.append((id, what, command_id, at, good))
 
     def _sent(
-        self, app: Running[bank.Account], id: str, what: Any, command_id: str, at: int
+        self, app: BlockingApplication[bank.Account], id: str, what: Any, command_id: str, at: int
     ) -> Any:
         """The answer of this process; where it has none, of the owner, or of the next one."""
         for each in (app, self.owner):

@@ -14,13 +14,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater import testing
-from headwater.events import Accepted, Application, Refused, Running
+from headwater.events import Accepted, Application, BlockingApplication, Refused
 from headwater.events.errors import (
     BadDefinition,
     BadTopic,
     DecideFailed,
     EventsError,
-    Fenced,
+    OwnerFenced,
     UnknownEvent,
 )
 from headwater.events.history import Reader
@@ -29,8 +29,10 @@ from tests.events import bank
 from tests.events.bank import Deposit, Withdraw
 
 
-def running(name: str, bootstrap: str, **options: Any) -> Running[bank.Account]:
-    return Running(bank.accounts(name), bootstrap, **{"owns": "all", "partitions": 2} | options)
+def running(name: str, bootstrap: str, **options: Any) -> BlockingApplication[bank.Account]:
+    return BlockingApplication(
+        bank.accounts(name), bootstrap, **{"owns": "all", "partitions": 2} | options
+    )
 
 
 def test_a_command_is_answered_with_position_or_reason(name: str, bootstrap: str):
@@ -116,9 +118,9 @@ def test_an_older_owner_is_fenced_and_can_write_nothing(name: str, bootstrap: st
         with running(name, bootstrap) as new:
             new.send("alice", Deposit(5))
             # The old one knows 10, would refuse 12, and must not: nor may it accept.
-            with pytest.raises(Fenced):
+            with pytest.raises(OwnerFenced):
                 old.send("alice", Withdraw(12))
-            with pytest.raises((Fenced, EventsError)):
+            with pytest.raises((OwnerFenced, EventsError)):
                 old.send("alice", Withdraw(1))
             assert isinstance(new.send("alice", Withdraw(12)), Accepted)
             assert new.state("alice").balance == 3
@@ -132,7 +134,7 @@ def test_a_broken_rule_writes_nothing_and_harms_nobody_else(name: str, bootstrap
 
     aggregate = bank.accounts(name)
     broken = type(aggregate)(name, bank.Account(), decide, bank.apply, bank.COMMANDS, bank.EVENTS)
-    with Running(broken, bootstrap, owns="all", partitions=1) as app:
+    with BlockingApplication(broken, bootstrap, owns="all", partitions=1) as app:
         app.send("alice", Deposit(1))
         with pytest.raises(DecideFailed, match="ZeroDivisionError: thirteen"):
             app.send("alice", Deposit(13))
@@ -219,7 +221,7 @@ def test_only_declared_commands_are_taken(name: str, bootstrap: str):
 
 def test_a_fold_that_fails_on_history_is_told_to_every_caller(name: str, bootstrap: str):
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=1) as app:
         app.send("alice", Deposit(13))
 
     def superstitious(account: bank.Account, event: Any) -> bank.Account:
@@ -230,31 +232,25 @@ def test_a_fold_that_fails_on_history_is_told_to_every_caller(name: str, bootstr
         name, bank.Account(), bank.decide, superstitious, bank.COMMANDS, bank.EVENTS
     )
     with (
-        Running(wrong, bootstrap, owns="all") as app,
+        BlockingApplication(wrong, bootstrap, owns="all") as app,
         pytest.raises(EventsError, match="cannot be taken over: AssertionError: not this one"),
     ):
         app.send("alice", Deposit(1))
 
 
-def test_an_answer_that_is_lost_is_found_in_the_log(name: str, bootstrap: str):
+def test_an_answer_that_is_lost_is_found_in_the_log(name: str):
     """The batch arrives, its answer does not: whoever sent it hears of it once, and it counts once."""
-    with running(name, bootstrap, partitions=1) as app:
+    with testing.broker() as kafka, running(name, kafka.bootstrap, partitions=1) as app:
         app.send("alice", Deposit(1))
-        (owner,) = app.application._owners.values()
-        line = owner.desk._writing._lines[name]
         for n in range(5):
+            lost = kafka.faults.lose_answer("Produce", topic=name)
             waiting = [app.submit("alice", Deposit(1)) for _ in range(3)]
-            app._wait(cut(line if not line.closed else owner.desk._writing._lines[name]))
             found = [each.result(60) for each in waiting]
+            assert lost.struck == 1
             assert all(isinstance(each, Accepted) for each in found)
             assert app.state("alice").balance == 1 + 3 * (n + 1)
-    with Reader(bank.accounts(name), bootstrap) as reader:
-        assert [each.n for each in reader.history("alice")] == list(range(1, 17))
-
-
-async def cut(line: Any) -> None:
-    """Whatever is on this connection now has no answer."""
-    line.close()
+        with Reader(bank.accounts(name), kafka.bootstrap) as reader:
+            assert [each.n for each in reader.history("alice")] == list(range(1, 17))
 
 
 def test_whoever_sends_a_command_that_the_owner_does_not_know_is_told(name: str, bootstrap: str):
@@ -262,8 +258,8 @@ def test_whoever_sends_a_command_that_the_owner_does_not_know_is_told(name: str,
     newer = bank.accounts(name)
     older = dataclasses.replace(newer, commands=[bank.Withdraw])
     with (
-        Running(older, bootstrap, owns="group", partitions=1) as owner,
-        Running(newer, bootstrap, owns="none") as client,
+        BlockingApplication(older, bootstrap, owns="group", partitions=1) as owner,
+        BlockingApplication(newer, bootstrap, owns="none") as client,
     ):
         with pytest.raises(UnknownEvent, match="knows no command Deposit"):
             client.send("alice", Deposit(1))
@@ -273,11 +269,11 @@ def test_whoever_sends_a_command_that_the_owner_does_not_know_is_told(name: str,
 
 def test_what_is_no_command_becomes_a_dead_letter_and_stops_nobody(name: str, bootstrap: str):
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="group", partitions=1) as owner:
+    with BlockingApplication(accounts, bootstrap, owns="group", partitions=1) as owner:
         producer = Producer({"bootstrap.servers": bootstrap})
         producer.produce(accounts.inbox, b"nonsense", b"alice", 0)
         producer.flush(10)
-        with Running(accounts, bootstrap, owns="none") as client:
+        with BlockingApplication(accounts, bootstrap, owns="none") as client:
             assert isinstance(client.send("alice", Deposit(1)), Accepted)
         assert owner.owned == {0}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "letters"})

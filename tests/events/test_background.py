@@ -44,6 +44,8 @@ class Faulty:
             raise RuntimeError("dictionary changed size during iteration")
         return {}
 
+    def committed(self, offsets: dict[int, int]) -> None: ...
+
 
 def test_a_member_that_fails_once_stays_a_member(
     name: str,

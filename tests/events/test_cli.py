@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from headwater.cli.admin import RequestRefused
 from headwater.cli.app import run as headwater
-from headwater.events import Running
+from headwater.client.errors import RequestRefused
+from headwater.events import BlockingApplication
 from headwater.events.errors import BadTopic
 from tests.events import bank
 from tests.events.bank import Deposit, Withdraw
@@ -18,7 +18,7 @@ accounts = bank.accounts("cli-accounts")
 
 @pytest.fixture(scope="module", autouse=True)
 def _filled(bootstrap: str) -> None:
-    with Running(accounts, bootstrap, owns="all", partitions=3) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=3) as app:
         app.send("alice", Deposit(10), who="teller", why="payday", correlation="march")
         app.send("alice", Withdraw(3))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.events import Accepted, Refused, Running
+from headwater.events import Accepted, BlockingApplication, Refused
 from headwater.events.errors import DecideFailed
 from headwater.events.history import Reader
 from tests.events import bank
@@ -29,7 +29,7 @@ ODD = [
 ]
 
 
-def later(app: Running[Any], ms: int = 60_000) -> Callable[[], None]:
+def later(app: BlockingApplication[Any], ms: int = 60_000) -> Callable[[], None]:
     """Lets time pass at the owner, and more commands than it remembers come in."""
     (owner,) = app.application._owners.values()
     now = owner.desk.now_ms() + ms
@@ -101,7 +101,7 @@ def test_a_command_that_fails_leaves_nothing_behind(name: str, bootstrap: str):
 
     aggregate = bank.accounts(name)
     broken = type(aggregate)(name, bank.Account(), decide, bank.apply, bank.COMMANDS, bank.EVENTS)
-    with Running(broken, bootstrap, owns="all", partitions=1, window=10) as app:
+    with BlockingApplication(broken, bootstrap, owns="all", partitions=1, window=10) as app:
         passes = later(app)
         (owner,) = app.application._owners.values()
         at = owner.desk.now_ms()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 import os
 import subprocess
@@ -11,13 +12,13 @@ import types
 from dataclasses import dataclass, field, make_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
-from headwater.events import Aggregate, Running, upcaster
+from headwater.events import Aggregate, BlockingApplication, upcaster
 from headwater.events.history import Reader
 from headwater.events.snapshots import Snapshots
 from tests.events import bank
@@ -130,6 +131,69 @@ CODE = {
         "class S:\n @property\n def f(self): return 1\ndef apply(s, e): return S().f",
         "class S:\n @property\n def f(self): return 2\ndef apply(s, e): return S().f",
     ),
+    "a constant of a class": (
+        "class R:\n _RATE = 1\ndef apply(s, e): return s * R._RATE",
+        "class R:\n _RATE = 2\ndef apply(s, e): return s * R._RATE",
+    ),
+    "a cached property": (
+        "import functools\nclass R:\n @functools.cached_property\n def f(self): return 1\n"
+        "def apply(s, e): return R().f",
+        "import functools\nclass R:\n @functools.cached_property\n def f(self): return 2\n"
+        "def apply(s, e): return R().f",
+    ),
+    "a cached function in a class": (
+        "import functools\nclass R:\n @staticmethod\n @functools.lru_cache\n def f(x): return 1\n"
+        "def apply(s, e): return s * R.f(2)",
+        "import functools\nclass R:\n @staticmethod\n @functools.lru_cache\n def f(x): return 2\n"
+        "def apply(s, e): return s * R.f(2)",
+    ),
+    "a cached method": (
+        "import functools\nclass R:\n @functools.cache\n def f(self): return 1\n"
+        "def apply(s, e): return s * R().f()",
+        "import functools\nclass R:\n @functools.cache\n def f(self): return 2\n"
+        "def apply(s, e): return s * R().f()",
+    ),
+    "which parameter is which": (
+        "def f(a, b): return a - b\ndef apply(s, e): return f(a=s, b=e)",
+        "def f(b, a): return b - a\ndef apply(s, e): return f(a=s, b=e)",
+    ),
+    "a function for one type of event": (
+        "import functools\n@functools.singledispatch\ndef on(e, s): return s\n"
+        "@on.register(int)\ndef _(e, s): return s + 1\ndef apply(s, e): return on(e, s)",
+        "import functools\n@functools.singledispatch\ndef on(e, s): return s\n"
+        "@on.register(int)\ndef _(e, s): return s + 2\ndef apply(s, e): return on(e, s)",
+    ),
+    "the function for all other events": (
+        "import functools\n@functools.singledispatch\ndef on(e, s): return 1\n"
+        "def apply(s, e): return on(e, s)",
+        "import functools\n@functools.singledispatch\ndef on(e, s): return 2\n"
+        "def apply(s, e): return on(e, s)",
+    ),
+    "a method for one type of event": (
+        "import functools\nclass R:\n @functools.singledispatchmethod\n def on(self, e): return 0\n"
+        " @on.register(int)\n def _(self, e): return 1\n"
+        " @on.register(str)\n def _(self, e): return 0\ndef apply(s, e): return R().on(e)",
+        "import functools\nclass R:\n @functools.singledispatchmethod\n def on(self, e): return 0\n"
+        " @on.register(int)\n def _(self, e): return 2\n"
+        " @on.register(str)\n def _(self, e): return 0\ndef apply(s, e): return R().on(e)",
+    ),
+    "what an object around a function has": (
+        "import functools\nclass By:\n def __init__(self, f, by):\n"
+        "  functools.update_wrapper(self, f)\n  self.by = by\n"
+        " def __call__(self, s, e): return s * self.by\napply = By(lambda s, e: s, 1)",
+        "import functools\nclass By:\n def __init__(self, f, by):\n"
+        "  functools.update_wrapper(self, f)\n  self.by = by\n"
+        " def __call__(self, s, e): return s * self.by\napply = By(lambda s, e: s, 2)",
+    ),
+    "what is tried": (
+        "def apply(s, e):\n try:\n  a = s.a()\n  b = s.b()\n except KeyError:\n  return s\n return b",
+        "def apply(s, e):\n try:\n  a = s.a()\n except KeyError:\n  return s\n else:\n  b = s.b()\n"
+        " return b",
+    ),
+    "the table of a method in C": (
+        "rate = {'a': 1}.get\ndef apply(s, e): return s * rate('a')",
+        "rate = {'a': 2}.get\ndef apply(s, e): return s * rate('a')",
+    ),
     "a function that names itself": (
         "def apply(s, e): return apply(s - 1, e) if s else 1",
         "def apply(s, e): return apply(s - 1, e) if s else 2",
@@ -152,6 +216,63 @@ def test_a_helper_in_another_module_of_the_program_counts():
 
     one, two = using("def f(x): return x + 1"), using("def f(x): return x + 2")
     assert folded(one) != folded(two)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import a_shop.rates\ndef apply(s, e): return s * a_shop.rates.RATE",
+        "def apply(s, e):\n from a_shop.rates import RATE\n return s * RATE",
+        "def apply(s, e):\n import a_shop.rates\n return s * a_shop.rates.RATE",
+        "def apply(s, e):\n from .rates import RATE\n return s * RATE",
+        "def apply(s, e):\n from . import rates\n return s * rates.RATE",
+    ],
+)
+def test_a_constant_in_a_module_of_a_package_counts(source: str, monkeypatch: pytest.MonkeyPatch):
+    package, rates = types.ModuleType("a_shop"), types.ModuleType("a_shop.rates")
+    vars(package).update(rates=rates, __path__=[])
+    vars(rates).update(RATE=1, a_shop=package)
+    monkeypatch.setitem(sys.modules, "a_shop", package)
+    monkeypatch.setitem(sys.modules, "a_shop.rates", rates)
+    one = folded(written(source, __package__="a_shop"))
+    assert one == folded(written(source, __package__="a_shop")) != ""
+    vars(rates)["RATE"] = 2
+    assert one != folded(written(source, __package__="a_shop"))
+
+
+def test_a_program_that_is_installed_is_looked_into_as_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "site-packages"
+    for package in ("an_installed_shop", "a_library"):
+        (place / package).mkdir(parents=True)
+    (place / "an_installed_shop" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(place))
+
+    def installed(rate: int, other: int = 1) -> str:
+        source = f"import a_library\nRATE = {rate}\ndef apply(s, e): return a_library.f(s * RATE)"
+        (place / "an_installed_shop" / "rules.py").write_text(source)
+        (place / "a_library" / "__init__.py").write_text(f"def f(x): return x * {other}")
+        for each in ("a_library", "an_installed_shop", "an_installed_shop.rules"):
+            sys.modules.pop(each, None)
+        importlib.invalidate_caches()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)
+            return folded(importlib.import_module("an_installed_shop.rules").apply)
+
+    assert installed(1) == installed(1) != ""
+    assert installed(1) != installed(2)
+    assert installed(1) == installed(1, other=2)  # of others: by its name
+
+
+def test_what_a_function_imports_and_nobody_knows_yet_makes_no_snapshots():
+    def importing(module: str, **options: Any) -> str:
+        return folded(written(f"def apply(s, e):\n import {module}\n return s"), **options)
+
+    assert importing("a_shop_of_tomorrow.rates") == ""
+    assert importing("a_shop_of_tomorrow.rates", fold=1) != ""
+    assert importing("antigravity") != "" != importing("_pytest.an_unknown_module")
+    assert "antigravity" not in sys.modules
 
 
 def test_a_mended_upcaster_is_another_fold_also_behind_a_closure():
@@ -200,6 +321,10 @@ OtherColour.__qualname__ = Colour.__qualname__
             msgspec.defstruct("S", [("a", int, 0)], module=__name__),
             msgspec.defstruct("S", [("a", int, 1)], module=__name__),
         ),
+        (  # another name in JSON
+            msgspec.defstruct("S", [("a_b", int, 0)], module=__name__),
+            msgspec.defstruct("S", [("a_b", int, 0)], module=__name__, rename="camel"),
+        ),
         (Colour, OtherColour),
     ],
 )
@@ -220,6 +345,30 @@ def test_a_changed_pydantic_model_is_another_fold():
 
     assert folded(plus, state=model(1)) == folded(plus, state=model(1))
     assert folded(plus, state=model(1)) != folded(plus, state=model(2))
+
+
+def test_what_makes_a_default_or_validates_a_field_counts():
+    def struct(default: int) -> Any:
+        made = msgspec.field(default_factory=lambda: default)
+        return msgspec.defstruct("S", [("a", int, made)], module=__name__)
+
+    def model(default: int) -> Any:
+        class Customer(BaseModel):
+            age: int = Field(default_factory=lambda: default)
+
+        return Customer
+
+    def checked(by: int) -> Any:
+        check = AfterValidator(lambda age: age * by)
+
+        class Customer(BaseModel):
+            age: Annotated[int, check]
+
+        return Customer
+
+    for made in (struct, model, checked):
+        assert folded(plus, state=made(1)) == folded(plus, state=made(1)) != ""
+        assert folded(plus, state=made(1)) != folded(plus, state=made(2))
 
 
 def test_a_fold_that_cannot_be_looked_into_has_snapshots_only_with_a_number():
@@ -265,11 +414,39 @@ def test_an_owner_with_a_mended_upcaster_does_not_go_on_from_old_snapshots(
         return Aggregate(name, 0, decide, plus, [Add], [Added], upcasters)
 
     options: dict[str, Any] = {"owns": "all", "partitions": 1, "snapshot_every": 1}
-    with Running(sums(), bootstrap, **options) as app:
+    with BlockingApplication(sums(), bootstrap, **options) as app:
         app.send("a", Add(3))
-    with Running(sums(by(100)), bootstrap, **options) as app:
+    with BlockingApplication(sums(by(100)), bootstrap, **options) as app:
         app.send("a", Add(4))
         assert app.state("a") == 304
     mended = sums(by(1000))
-    with Running(mended, bootstrap, **options) as app, Reader(mended, bootstrap) as reader:
+    with (
+        BlockingApplication(mended, bootstrap, **options) as app,
+        Reader(mended, bootstrap) as reader,
+    ):
         assert app.state("a") == 3004 == reader.state("a") == reader.state("a", snapshots=False)
+
+
+def test_an_owner_with_a_mended_function_for_one_event_does_not_go_on_from_old_snapshots(
+    name: str, bootstrap: str
+):
+    def sums(factor: int) -> Aggregate[int]:
+        @functools.singledispatch
+        def on(event: Any, state: int) -> int:
+            return state
+
+        @on.register
+        def _(event: Added, state: int) -> int:
+            return state + event.amount * factor
+
+        return Aggregate(name, 0, decide, lambda s, e: on(e, s), [Add], [Added])
+
+    options: dict[str, Any] = {"owns": "all", "partitions": 1, "snapshot_every": 1}
+    with BlockingApplication(sums(1), bootstrap, **options) as app:
+        app.send("a", Add(3))
+    mended = sums(10)
+    with (
+        BlockingApplication(mended, bootstrap, **options) as app,
+        Reader(mended, bootstrap) as reader,
+    ):
+        assert app.state("a") == 30 == reader.state("a") == reader.state("a", snapshots=False)

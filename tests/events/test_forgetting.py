@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from headwater import testing
-from headwater.cli.admin import RequestRefused
 from headwater.cli.app import run as headwater
-from headwater.events import Aggregate, Application, Refused, derived
+from headwater.client.errors import RequestRefused
+from headwater.client.partitioner import by_crc32, by_murmur2
+from headwater.events import Aggregate, Application, Refused, derived_topics
 from headwater.events.history import Reader
 from headwater.events.saga import Saga
 from tests.events.conftest import QUICK_GROUPS
@@ -106,7 +107,7 @@ async def filled(bootstrap: str, capsys: pytest.CaptureFixture[str], data: Path)
 
 
 async def has_letter(bootstrap: str) -> bool:
-    from headwater.browse.dead_letters.reading import open_letters
+    from headwater.browse.dead_letters.survey import open_letters
 
     def look() -> bool:
         with open_letters({"bootstrap.servers": bootstrap}, NOTES.letters) as letters:
@@ -167,7 +168,28 @@ def test_snapshots_are_not_excised_without_their_events(capsys: pytest.CaptureFi
 
 def test_what_derives_from_a_topic_is_known_by_name():
     known = ["a", "a.answers", "a.commands", "a.replies", "a.saga.x.retry", "a.b", "ab.answers"]
-    assert derived.topics_of("a", known) == ["a.answers", "a.commands", "a.saga.x.retry"]
-    assert derived.source_of("a.replies", known) == "a"
-    assert derived.source_of("ab.answers", known) is None
-    assert derived.letters(["dlq.a", "v.dead-letters", "a"]) == ["dlq.a", "v.dead-letters"]
+    assert derived_topics.topics_of("a", known) == ["a.answers", "a.commands", "a.saga.x.retry"]
+    assert derived_topics.source_of("a.replies", known) == "a"
+    assert derived_topics.source_of("ab.answers", known) is None
+    assert derived_topics.letters(["dlq.a", "v.dead-letters", "a"]) == ["dlq.a", "v.dead-letters"]
+
+
+def test_records_are_found_wherever_they_were_put_and_whatever_came_after_them(
+    capsys: pytest.CaptureFixture[str],
+):
+    """Some clients place keys by hashes of their own; and a tombstone takes nothing out of files."""
+    key, count = b"alice", 3
+    usual = {by_murmur2(key, count), by_crc32(key, count)}
+    other = next(each for each in range(count) if each not in usual)
+    with testing.broker(settings={"num.partitions": count}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("elsewhere", SECRET, key, partition=other)
+        for value in (SECRET, None):
+            producer.produce("deleted", value, key, partition=0)
+        producer.produce("nobody", SECRET, b"bob", partition=0)
+        assert producer.flush(30) == 0
+        told = forget(capsys, broker.bootstrap, "alice")
+        assert told["tombstones"] == [f"elsewhere-{other}"]
+        assert sorted(told["skipped"]) == ["deleted", "elsewhere"]
+        told = forget(capsys, broker.bootstrap, "alice")
+        assert sorted(told["skipped"]) == ["deleted", "elsewhere"]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
-from headwater.events import Accepted, Running
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater import testing
+from headwater.cli.app import run as headwater
+from headwater.client.position import Position
+from headwater.events import Accepted, BlockingApplication
+from headwater.events.errors import EventsError
 from headwater.events.history import Reader
 from headwater.events.owner import Owner
-from headwater.views.position import Position
 from tests.events import bank
 from tests.events.bank import Deposit, Withdraw
+from tests.events.test_verdict import Put, State, adding, owner
 
 
 def test_the_history_says_who_what_when_and_why(name: str, bootstrap: str):
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="all", partitions=2) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=2) as app:
         app.send("alice", Deposit(10), who="teller 3", why="payday", correlation="march")
         app.send("bob", Deposit(1))
         app.send("alice", Withdraw(4), who="alice", causation="letter 5", command_id="w")
@@ -32,7 +41,7 @@ def test_as_of_is_the_state_at_any_earlier_moment(name: str, bootstrap: str):
     accounts = bank.accounts(name)
     start = int(time.time() * 1000) + 60_000
     clock = [start]
-    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=1) as app:
         (owner,) = app.application._owners.values()
         owner.desk.now_ms = lambda: clock[0]
         for step in range(5):
@@ -50,7 +59,7 @@ def test_as_of_is_the_state_at_any_earlier_moment(name: str, bootstrap: str):
         assert reader.as_of("alice", at[1]).balance == 2
 
 
-def owner_of(app: Running[Any]) -> Owner:
+def owner_of(app: BlockingApplication[Any]) -> Owner:
     (owner,) = app.application._owners.values()
     return owner
 
@@ -58,7 +67,7 @@ def owner_of(app: Running[Any]) -> Owner:
 def test_snapshots_spare_the_reading_and_are_never_the_truth(name: str, bootstrap: str):
     accounts = bank.accounts(name)
     options: dict[str, Any] = {"owns": "all", "partitions": 1}
-    with Running(accounts, bootstrap, snapshot_every=50, **options) as app:
+    with BlockingApplication(accounts, bootstrap, snapshot_every=50, **options) as app:
         answers = [app.submit(f"a{n % 7}", Deposit(n + 1)) for n in range(200)]
         assert all(isinstance(each.result(), Accepted) for each in answers)
     expected = {f"a{k}": sum(n + 1 for n in range(200) if n % 7 == k) for k in range(7)}
@@ -80,7 +89,7 @@ def test_snapshots_spare_the_reading_and_are_never_the_truth(name: str, bootstra
         )
         if fingerprint is not None:
             object.__setattr__(again, "fingerprint", fingerprint)
-        with Running(again, bootstrap, **options) as app:
+        with BlockingApplication(again, bootstrap, **options) as app:
             found = {id: app.state(id).balance for id in expected}
             assert found == expected
         return len(folded)
@@ -93,10 +102,10 @@ def test_snapshots_spare_the_reading_and_are_never_the_truth(name: str, bootstra
 def test_a_new_owner_remembers_commands_from_before_the_snapshot(name: str, bootstrap: str):
     accounts = bank.accounts(name)
     options: dict[str, Any] = {"owns": "all", "partitions": 1}
-    with Running(accounts, bootstrap, snapshot_every=5, **options) as app:
+    with BlockingApplication(accounts, bootstrap, snapshot_every=5, **options) as app:
         for n in range(40):
             app.send("alice", Deposit(1), command_id=f"c{n}")
-    with Running(accounts, bootstrap, window=1_000, **options) as app:
+    with BlockingApplication(accounts, bootstrap, window=1_000, **options) as app:
         for n in range(40):
             again = app.send("alice", Deposit(1), command_id=f"c{n}")
             assert isinstance(again, Accepted) and again.repeated and again.version == n + 1
@@ -105,7 +114,7 @@ def test_a_new_owner_remembers_commands_from_before_the_snapshot(name: str, boot
 
 def test_a_replay_goes_on_from_any_position(name: str, bootstrap: str):
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="all", partitions=2) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=2) as app:
         for n in range(20):
             app.send(f"a{n % 4}", Deposit(1))
         with Reader(accounts, bootstrap) as reader:
@@ -125,17 +134,17 @@ def test_a_replay_goes_on_from_any_position(name: str, bootstrap: str):
 def test_long_partitions_are_read_in_compiled_code_with_the_same_result(
     name: str, bootstrap: str, monkeypatch: Any
 ):
-    from headwater.events import reading
+    from headwater.events import partition_reader
 
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=1) as app:
         for _ in range(3):
             answers = [app.submit(f"a{n % 3}", Deposit(n)) for n in range(100)]
             for each in answers:
                 each.result()
     with Reader(accounts, bootstrap) as reader:
         plain = reader.history("a1"), [events for _, events in reader.replay()]
-        monkeypatch.setattr(reading, "LONG", 1)
+        monkeypatch.setattr(partition_reader, "LONG", 1)
         fast = reader.history("a1"), [events for _, events in reader.replay()]
     assert fast[0] == plain[0] and len(plain[0]) == 99
     flat = [[each for events in found[1] for each in events] for found in (plain, fast)]
@@ -145,8 +154,51 @@ def test_long_partitions_are_read_in_compiled_code_with_the_same_result(
 def test_time_is_that_of_the_owner(name: str, bootstrap: str):
     before = time.time()
     accounts = bank.accounts(name)
-    with Running(accounts, bootstrap, owns="all", partitions=1) as app:
+    with BlockingApplication(accounts, bootstrap, owns="all", partitions=1) as app:
         app.send("alice", Deposit(1))
     with Reader(accounts, bootstrap) as reader:
         (entry,) = reader.history("alice")
         assert before - 1 <= entry.at.timestamp() <= time.time() + 1
+
+
+async def test_a_history_that_lost_its_start_is_not_folded(bootstrap: str, name: str):
+    aggregate = adding(name)
+    async with owner(aggregate, bootstrap) as bank:
+        for _ in range(5):
+            await bank.send("alice", Put(10))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
+        await asyncio.to_thread(future.result, 10)
+    with pytest.raises(EventsError):
+        async with owner(aggregate, bootstrap) as bank:
+            await bank.state("alice")
+    with Reader(aggregate, bootstrap) as reader, pytest.raises(EventsError):
+        reader.state("alice")
+
+
+async def test_a_hole_is_taken_only_where_an_excision_explains_it():
+    with testing.broker() as broker:
+        aggregate = adding("sums")
+        async with owner(aggregate, broker.bootstrap) as bank:
+            first = await bank.send("alice", Put(1))
+            for amount in (10, 100):
+                await bank.send("alice", Put(amount))
+            await bank.send("bob", Put(7))
+        assert isinstance(first, Accepted)
+        words = ["--offsets", f"0:{first.next_offset}-{first.next_offset}", "--yes"]
+        words += ["--bootstrap", broker.bootstrap]
+        assert await asyncio.to_thread(headwater, ["excise", "sums", *words]) == 0
+        async with owner(aggregate, broker.bootstrap) as bank:
+            assert (await bank.held("alice")) == (State(100, 101), 3)
+        with Reader(aggregate, broker.bootstrap) as reader:
+            assert reader.state("alice").total == 101
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        (deleted,) = admin.delete_topics(["__headwater_audit"]).values()
+        await asyncio.to_thread(deleted.result, 10)
+        with pytest.raises(EventsError, match="event 3 of alice follows event 1"):
+            async with owner(aggregate, broker.bootstrap) as bank:
+                await bank.state("alice")
+        with Reader(aggregate, broker.bootstrap) as reader:
+            assert reader.state("bob").total == 7
+            with pytest.raises(EventsError, match="event 3 of alice follows event 1"):
+                reader.state("alice")

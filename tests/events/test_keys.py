@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.events import client as clients
-from headwater.events import reading
-from headwater.events.keys import TOPIC, Keys
-from headwater.spark.connect import Cluster
+from headwater.client.cluster import Cluster
+from headwater.events import options as clients
+from headwater.events import partition_reader
+from headwater.events.key_topic import TOPIC
+from headwater.events.keys import Keys
 from headwater.testing import ManualClock
 from tests.events.test_application import wait_until
 
@@ -40,8 +42,8 @@ def subjects_in(bootstrap: str) -> set[bytes]:
     """Whose keys, or tombstones, the topic still has."""
     cluster = Cluster(clients.for_cluster(bootstrap))
     try:
-        first, end = reading.ends(cluster, (TOPIC, 0))
-        pieces = reading.pieces(cluster, (TOPIC, 0), first, end)
+        first, end = partition_reader.ends(cluster, (TOPIC, 0))
+        pieces = partition_reader.pieces(cluster, (TOPIC, 0), first, end)
         return {(r.key or b"").split(b"\0")[0] for piece in pieces for r in piece}
     finally:
         cluster.close()
@@ -80,6 +82,24 @@ def test_what_it_seals_then_can_be_read_by_everybody(broker: Broker, clock: Manu
         compact_away("alice", busy, bootstrap, clock)
         sealed = idle.seal("alice", "somebody new")
         assert busy.reveal(sealed) == "somebody new"
+
+
+def test_a_record_that_is_no_key_takes_nobodys_key_away(broker: Broker):
+    with Keys(broker.bootstrap, refresh_s=0) as keys:
+        sealed = keys.seal("alice", "secret")
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        for key, value in (
+            (b"\xff\xfe", b"x"),
+            (b"bob", b"x"),
+            (b"bob\0id", b"\xffno base64"),
+            (b"", b""),
+        ):
+            producer.produce(TOPIC, value, key, 0)
+        assert producer.flush(30) == 0
+        assert keys.reveal(sealed) == "secret"
+        assert keys.reveal(keys.seal("bob", "too")) == "too"
+    with Keys(broker.bootstrap) as others:
+        assert others.reveal(sealed) == "secret"
 
 
 def test_an_idle_process_that_missed_nothing_keeps_its_keys(broker: Broker, clock: ManualClock):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from headwater.events.answers import Accepted, Refused, decode_lines
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
-from headwater.events.ledger import Draft, Ledger
+from headwater.events.desk import _in_doubt as in_doubt
+from headwater.events.ledger import Draft, Known, Ledger
 from tests.events import bank
 from tests.events.bank import Close, Deposit, Withdraw
 
@@ -83,8 +84,8 @@ def assert_the_log_says_the_same(
     other.replay(events, range(len(log)), [1] * len(log))
     other.remember_lines(decode_lines(b"".join(lines)), [1] * len(lines))
     assert other.held == ledger.held
-    assert {k: type(a) for k, (a, _) in other._decided.items()} == {
-        k: type(a) for k, (a, _) in ledger._decided.items()
+    assert {k: type(a) for k, (a, _, _) in other._decided.items()} == {
+        k: type(a) for k, (a, _, _) in ledger._decided.items()
     }
 
 
@@ -110,6 +111,35 @@ def test_what_falls_out_of_the_window_is_doubtful_unless_it_is_fresh():
     assert not ledger.doubtful(Asked("alice", Deposit(1), "later", 60_000 * 5))
     ledger.cleared.add(("alice", "0"))
     assert not ledger.doubtful(old)
+
+
+def test_a_command_that_was_taken_back_is_looked_for_however_fresh_it_was():
+    """Between the decision and the next claim, another owner may have decided more than is remembered."""
+    ledger = Ledger(ACCOUNTS, 0, CODEC, window=2)
+    fresh = Asked("alice", Deposit(1), "made here", 1, fresh=True)
+    draft = ledger.decide([fresh], 1)
+    ledger.undo(draft)
+    for n in range(5):  # what the log has by now: that command, too, and others behind it
+        ledger.learn(("bob", str(n)), Known(draft.outcomes[0], 60_000 * n))
+        ledger.last_ms = 60_000 * n
+        ledger.trim()
+    assert ledger.doubtful(in_doubt(fresh, draft.outcomes[0])), "it would be decided a second time"
+
+
+def test_a_command_decided_under_its_former_id_is_doubtful_again_when_that_is_out_of_the_window():
+    ledger = Ledger(ACCOUNTS, 0, CODEC, window=2)
+    ledger.remembered_from_ms = ledger.last_ms = 1_000_000
+    step = Asked("alice", Deposit(5), "saga.abc:t-0-1", 0, former="saga.0:t-0-1")
+    assert ledger.doubtful(step)
+    before = Known(Accepted("accounts", 0, "alice", 1, 1, 1), 0)
+    ledger.looked_up([step], {("alice", "saga.0:t-0-1"): before})
+    (first,) = ledger.decide([step], 1_000_001).outcomes
+    assert isinstance(first, Accepted) and first.repeated
+    for n in range(5):
+        now = 2_000_000 + n * 100_000
+        ledger.decide([Asked("bob", Deposit(1), f"b{n}", now)], now)
+        ledger.trim()
+    assert ledger.doubtful(step), "it would be decided a second time"
 
 
 def test_several_events_of_one_command_are_one_answer():

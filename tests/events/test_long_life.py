@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.events import aggregate, fence
-from headwater.events.keys import Keys
-from headwater.events.ledger import Ledger
+from headwater.events.key_topic import KeyTopic
 from headwater.events.saga import Saga
 from tests.conftest import SOAK
 from tests.events import long_life
@@ -24,13 +23,7 @@ def test_weeks_pass_and_the_log_says_what_the_model_says(
     long_life.live(seed, tmp_path, monkeypatch.setattr, count=120 if SOAK else 40)
 
 
-def _keeps_all_cleared(self: Ledger, asked: Any, found: Any) -> None:
-    for decision, answer in found.items():
-        self.learn(decision, answer, self.last_ms)
-    self.cleared.update((each.id, each.command_id) for each in asked)
-
-
-def _blind(self: Keys, start: int, end: int, read: Any = Keys._read) -> bool:
+def _blind(self: KeyTopic, start: int, end: int, read: Any = KeyTopic._read) -> bool:
     read(self, start, end)
     return True
 
@@ -47,15 +40,10 @@ CANARIES: dict[str, tuple[dict[str, int], str, Break]] = {
         "Withdraw",
         lambda patch: patch.setattr(fence, "raise_before", lambda *_: None),
     ),
-    "ids that stay cleared though they were found": (
-        {"command": 2, "rush": 1, "repeat": 2},
-        "repeated|Refused",
-        lambda patch: patch.setattr(Ledger, "looked_up", _keeps_all_cleared),
-    ),
     "keys that do not see what compaction took": (
         {"personal": 1},
         "a key that nobody has",
-        lambda patch: patch.setattr(Keys, "_read", _blind),
+        lambda patch: patch.setattr(KeyTopic, "_read", _blind),
     ),
     "a fingerprint that does not see upcasters": (
         {"command": 2, "rush": 2, "deploy": 1},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.events.packing import pack
+from headwater.events.writer import pack
 from headwater.record.records import Record, build
 
 pairs = st.tuples(st.binary(max_size=200), st.binary(max_size=9000))

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from headwater.browse.dead_letters.reading import open_letters
-from headwater.browse.dead_letters.sending import replay
-from headwater.events import Accepted, Application
-from headwater.events.errors import Closed, Fenced
+from headwater.browse.dead_letters.replay import replay
+from headwater.browse.dead_letters.survey import open_letters
+from headwater.cli.app import run as headwater
+from headwater.events import Accepted, Aggregate, Application
+from headwater.events.errors import Closed, OwnerFenced
 from headwater.events.history import Reader
-from headwater.events.saga import Saga
+from headwater.events.saga import Saga, Send
 from tests.events import bank
 from tests.events.bank import Account, Close, Credit, Deposit, Transfer, TransferStarted
+from tests.events.test_verdict import Noted, Put, State, owner
 
 
 async def until(condition: Any) -> None:
@@ -99,11 +101,12 @@ async def one_event_is_poison(name: str, bootstrap: str) -> None:
 
         async def arrived() -> bool:
             saga.check()
-            return (await app.state("bob")).balance == 30 and saga.buried == 1
+            left = set((await app.state("alice")).on_the_way)
+            return left == {"alice:2"} and saga.buried == 1
 
         async with Saga("transfers", accounts, careless(accounts), [app], bootstrap) as saga:
             await until(arrived)  # what comes behind it goes on
-        assert set((await app.state("alice")).on_the_way) == {"alice:2"}
+        assert (await app.state("bob")).balance == 30
         # Mended, the letter is sent back; what the saga had done already is not done again.
         sent = await asyncio.to_thread(
             replay, {"bootstrap.servers": bootstrap}, f"dlq.{name}.saga.transfers"
@@ -173,7 +176,7 @@ async def fenced(name: str, bootstrap: str) -> None:
                 return first.rejoined > 0
 
             await until(told)
-            with pytest.raises(Fenced):  # not quietly
+            with pytest.raises(OwnerFenced):  # not quietly
                 first.check()
             async with Saga("transfers", accounts, react, [new], bootstrap, **quick) as second:
 
@@ -211,3 +214,44 @@ async def shut_first(name: str, bootstrap: str) -> None:
 
 def test_a_saga_whose_application_was_closed_ends_and_says_why(name: str, bootstrap: str):
     asyncio.run(shut_first(name, bootstrap))
+
+
+async def test_a_mended_saga_neither_swallows_nor_doubles_a_step(bootstrap: str, name: str):
+    def noting(topic: str) -> Aggregate[State]:
+        return Aggregate(
+            topic,
+            State(()),
+            lambda state, command: Noted(command.what),
+            lambda state, event: State((*state.last, event.what)),
+            [Put],
+            [Noted],
+        )
+
+    source, target = noting(name), noting(f"{name}-target")
+
+    def before(event: Any) -> Any:
+        yield Send(target, "x", Put("credit"))
+        raise ValueError("not yet")
+
+    def mended(event: Any) -> Any:
+        yield Send(target, "x", Put("fee"))
+        yield Send(target, "x", Put("credit"))
+
+    async with owner(source, bootstrap) as orders, owner(target, bootstrap) as bank:
+        async with Saga("steps", source, before, [bank], bootstrap) as saga:
+            await orders.send("o", Put("start"))
+
+            async def buried() -> bool:
+                return saga.buried == 1
+
+            await until(buried)
+        words = ["deadletters", "replay", f"dlq.{name}.saga.steps", "--bootstrap", bootstrap]
+        assert await asyncio.to_thread(headwater, words) == 0
+        async with Saga("steps", source, mended, [bank], bootstrap) as saga:
+
+            async def handled() -> bool:
+                return saga.handled >= 1
+
+            await until(handled)
+        found = (await bank.state("x")).last
+        assert sorted(found) == ["credit", "fee"]

@@ -16,7 +16,7 @@ import pytest
 
 from headwater import testing
 from headwater.cli.app import run as headwater
-from headwater.events import Accepted, Aggregate, Running
+from headwater.events import Accepted, Aggregate, BlockingApplication
 from tests.spark.quick import QUICK_ENVIRONMENT
 
 ACCOUNTS = Path(__file__).parents[2] / "examples" / "accounts"
@@ -48,11 +48,11 @@ def filled(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
         [bank.Opened, Deposited],
     )
     options: dict[str, Any] = {"owns": "all", "partitions": 2}
-    with Running(then, bootstrap, **options) as app:
+    with BlockingApplication(then, bootstrap, **options) as app:
         app.send("alice", bank.Open("Alice"))
         app.send("alice", bank.Deposit(2_000))
         app.send("bob", bank.Open("Bob"))
-    with Running(bank.accounts, bootstrap, **options) as app:
+    with BlockingApplication(bank.accounts, bootstrap, **options) as app:
         app.send("alice", bank.Deposit(500))
         app.send("alice", bank.Withdraw(1_500), who="stranger")
         app.send("bob", bank.Deposit(7))

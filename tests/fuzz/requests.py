@@ -23,7 +23,7 @@ from kio.serial._introspect import (
     is_optional,
 )
 
-from headwater.broker.wire import entity_writer
+from headwater.wire.writer import entity_writer
 from tests.compat.batches import batch
 from tests.fuzz.lies import lying_batch
 

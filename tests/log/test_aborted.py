@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log import aborted
-from headwater.log.aborted import AbortedTransaction
+from headwater.log import aborted_transactions
+from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.config import LogConfig
 from headwater.log.partition import PartitionLog
 from headwater.log.recovery import open_partition
@@ -66,15 +66,15 @@ def test_readers_of_committed_data_are_not_sent_before_the_start() -> None:
 
 def test_entries_come_back_as_they_went() -> None:
     entries = [AbortedTransaction(1, 0, 5, 6), AbortedTransaction(2**40, 3, 9, 10)]
-    data = aborted.pack(entries)
-    assert len(data) == 2 * aborted.ENTRY_BYTES == 68
-    assert aborted.unpack(data, 0) == entries
+    data = aborted_transactions.pack(entries)
+    assert len(data) == 2 * aborted_transactions.ENTRY_BYTES == 68
+    assert aborted_transactions.unpack(data, 0) == entries
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_parse_or_raise(data: bytes) -> None:
     try:
-        assert aborted.pack(aborted.unpack(data, 0)) == data
+        assert aborted_transactions.pack(aborted_transactions.unpack(data, 0)) == data
     except CorruptBatch:
         pass
 
@@ -89,7 +89,7 @@ def test_any_bytes_parse_or_raise(data: bytes) -> None:
 )
 def test_what_cannot_be_is_refused(entries: list[AbortedTransaction]) -> None:
     with pytest.raises(CorruptBatch):
-        aborted.unpack(aborted.pack(entries), 0)
+        aborted_transactions.unpack(aborted_transactions.pack(entries), 0)
 
 
 # ---- who is told ---------------------------------------------------------------------------------
@@ -199,4 +199,50 @@ def test_a_damaged_list_is_made_anew_from_the_log() -> None:
     disk.write(FOLDER / f"{0:020d}.txnindex", b"rubbish")
     log = opened(disk)
     assert found(log) == [(7, 0), (8, 2)]
-    assert len(disk.read_bytes(FOLDER / f"{0:020d}.txnindex") or b"") == aborted.ENTRY_BYTES
+    assert (
+        len(disk.read_bytes(FOLDER / f"{0:020d}.txnindex") or b"")
+        == aborted_transactions.ENTRY_BYTES
+    )
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("base", [0, 2])
+@pytest.mark.parametrize("harm", ["removed", "emptied", "altered"])
+def test_a_list_that_somebody_has_taken_away_or_altered_is_made_anew_from_the_log(
+    base: int, harm: str, clean: bool
+) -> None:
+    disk = FaultyDisk()
+    log = opened(disk)
+    for producer in (7, 8, 9):
+        write(log, producer)
+        end(log, producer, control.ABORT)
+        log.roll(NOW_MS)
+    write(log, 10)
+    log.flush()
+    if clean:
+        log.close()
+    path = FOLDER / f"{base:020d}.txnindex"
+    data = bytearray(disk.read_bytes(path) or b"")
+    assert data
+    disk.remove(path)
+    if harm != "removed":
+        data[9] ^= 1  # the producer's id
+        disk.write(path, bytes(data) if harm == "altered" else b"")
+    log = opened(disk)
+    assert found(log) == [(7, 0), (8, 2), (9, 4)]
+    log = opened(disk)
+    assert found(log) == [(7, 0), (8, 2), (9, 4)]
+
+
+@given(st.binary(max_size=60) | st.text("0123456789 \n", max_size=60).map(str.encode))
+def test_any_checksums_parse_or_are_none(data: bytes) -> None:
+    aborted_transactions.unpack_checksums(data)
+
+
+def test_checksums_come_back_as_they_went() -> None:
+    sums = {
+        0: aborted_transactions.checksum(b""),
+        7: aborted_transactions.checksum(b"x" * 34),
+        10**15: aborted_transactions.checksum(b"y"),
+    }
+    assert aborted_transactions.unpack_checksums(aborted_transactions.pack_checksums(sums)) == sums

@@ -22,17 +22,18 @@ RENAMES = re.compile(
 WITHOUT = {
     "log/atomic_file.py": "it is the way",
     "log/files.py": "the seam's own rename, whose callers sync",
-    "log/small_files.py": "by the seam; undone by a crash, the next start does it again",
+    "log/checkpoints.py": "by the seam; undone by a crash, the next start does it again",
     "log/store.py": "by the seam",
     "log/swap.py": "by the seam",
     "broker/inspection/aside.py": "by the seam, and synced",
     "broker/inspection/surgery.py": "by the seam, and synced",
-    "broker/groups/joining.py": "a member's name, no file",
-    "views/holding.py": "a pause of minutes: a crash ends it anyway",
-    "views/staged_files.py": "rows of a batch that is staged again after a crash",
+    "broker/groups/join.py": "a member's name, no file",
+    "views/operate/pause.py": "a pause of minutes: a crash ends it anyway",
+    "views/targets/staged_files.py": "rows of a batch that is staged again after a crash",
     "pipelines/java.py": "a cache, compared with what it must be at every start",
     "pipelines/maven.py": "a cache of jars",
     "pipelines/spark_home.py": "a cache of links",
+    "testing/disk_faults.py": "by the seam, which it lets fail",
     "project/record.py": "how the parts are just now: after a crash there are none",
     "testing/faulty_disk.py": "a fake of the seam",
     "testing/class_archive.py": "a cache",
@@ -62,9 +63,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def held_records(folder: Path) -> str:
-    from headwater.views import transactions
+    from headwater.views import source_transactions
 
-    held = transactions.WholeTransactions(
+    held = source_transactions.WholeTransactions(
         lambda rows, batch: None, folder, "shop.transaction", ["a"], dict
     )
     held._hold(4, pa.table({"offset": [1]}), {})
@@ -72,8 +73,8 @@ def held_records(folder: Path) -> str:
 
 
 def note_of_a_function(folder: Path) -> str:
-    from headwater.views.function import FunctionTarget
-    from headwater.views.target import Kind, Shape
+    from headwater.views.targets.contract import Kind, Shape
+    from headwater.views.targets.function import FunctionTarget
 
     shape = Shape("sent", pa.schema([("id", pa.int64())]), ("id",), Kind.UPSERT, 1, {})
     target = FunctionTarget(print, folder / "sent", "function:print", shape)
@@ -92,21 +93,21 @@ def pending_batch(folder: Path) -> str:
 
 
 def owner_of_a_folder(folder: Path) -> str:
-    from headwater.views.folders import OWNER, VersionFolders
-    from headwater.views.target import Kind, Shape
+    from headwater.views.targets.contract import Kind, Shape
+    from headwater.views.targets.version_folders import OWNER, VersionFolders
 
     shape = Shape("sales", pa.schema([("id", pa.int64())]), ("id",), Kind.UPSERT, 1, {})
-    VersionFolders(folder, shape).own()
+    VersionFolders(folder, shape, "search").own()
     return OWNER
 
 
 def current_version(folder: Path) -> str:
-    from headwater.views.folders import CURRENT, VersionFolders
-    from headwater.views.target import Kind, Shape
+    from headwater.views.targets.contract import Kind, Shape
+    from headwater.views.targets.version_folders import CURRENT, VersionFolders
 
     shape = Shape("sales", pa.schema([("id", pa.int64())]), ("id",), Kind.UPSERT, 2, {})
     (folder / "v2").mkdir()
-    VersionFolders(folder, shape).show()
+    VersionFolders(folder, shape, "search").show()
     return CURRENT
 
 
@@ -119,13 +120,13 @@ def note_of_a_checkpoint(folder: Path) -> str:
 
 
 def promoted_position(folder: Path) -> str:
-    from headwater.project.promote import checkpoints
+    from headwater.project.promote import job
 
     query = folder / "checkpoints" / "sales"
     (query / "offsets").mkdir(parents=True)
     (query / "headwater.json").write_text("{}")
     (query / "offsets" / "0").write_text("old-id")
-    assert checkpoints.rename_topics(folder / "checkpoints", {"old-id": "new-id"}) == 1
+    assert job.rename_topics(folder / "checkpoints", {"old-id": "new-id"}) == 1
     return "0"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.log.producers import OutOfOrderSequence
+from headwater.log.producers import FencedEpoch, OutOfOrderSequence
 from headwater.record import batch as batches
 from headwater.record import control, records
 from headwater.record.records import Record
@@ -230,6 +230,8 @@ def test_the_last_marker_of_a_producer_stays_without_its_record() -> None:
     forget_snapshots(log)
     log.open()
     assert log.table() == log.expected_table()
+    with pytest.raises(FencedEpoch):
+        log.log.check_producer(header._replace(attributes=0, producer_epoch=0, base_sequence=1))
 
 
 def test_records_of_an_aborted_transaction_go_and_replace_nothing() -> None:

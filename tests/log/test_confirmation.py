@@ -162,7 +162,7 @@ def test_a_checkpoint_that_was_not_confirmed_is_written_as_a_new_file() -> None:
 
 
 # Places that sync by themselves, and write everything again if that fails: see `confirmation`.
-WRITTEN_ANEW = {"files.py", "confirmation.py", "segment.py", "cleaned.py", "cleaning.py"}
+WRITTEN_ANEW = {"files.py", "confirmation.py", "segment.py", "cleaned_segment.py", "compactor.py"}
 WRITTEN_ANEW |= {"excision.py", "commit.py", "store.py"}
 
 

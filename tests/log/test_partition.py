@@ -221,6 +221,14 @@ def test_a_closed_segment_has_its_indexes_on_disk() -> None:
     assert int.from_bytes(times[-12:-4], "big") == NOW_MS + 5
 
 
+def test_an_empty_segment_is_not_followed_by_another_with_its_files() -> None:
+    log = new_log()
+    append(log, b"a")
+    log.roll(NOW_MS)
+    log.roll(NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
 # ---- reading ---------------------------------------------------------------------------------
 
 

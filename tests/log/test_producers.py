@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.log import producers as module
 from headwater.log.producers import (
     BATCHES_KEPT,
+    PRODUCER_BYTES,
+    SILENT_MS,
     FencedEpoch,
     OutOfOrderSequence,
     Producers,
     Stored,
+    TooManyProducers,
 )
 from headwater.record import batch as batches
 from headwater.record import control
@@ -187,3 +192,98 @@ def test_a_damaged_snapshot_is_not_believed() -> None:
 def test_any_bytes_are_a_snapshot_or_none(data: bytes) -> None:
     Producers.from_bytes(data)
     Producers.from_bytes(struct.pack(">hI", 1, crc32c(data)) + data)
+
+
+# ---- bounds ----------------------------------------------------------------------------------
+
+
+def test_a_new_producer_waits_while_all_may_still_repeat_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 3)
+    producers = Producers()
+    for number in range(3):
+        producers.admit(number, NOW_MS + number)
+        producers.update(header(0, producer=number), number, NOW_MS + number)
+    with pytest.raises(TooManyProducers):
+        producers.admit(99, NOW_MS + SILENT_MS)
+    producers.admit(1, NOW_MS + SILENT_MS)  # one that is known
+    producers.admit(99, NOW_MS + SILENT_MS + 1)
+    assert set(producers.by_id) == {1, 2}, "the oldest went"
+
+
+def test_a_producer_in_a_transaction_is_never_forgotten_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 2)
+    producers = Producers()
+    for number in range(2):
+        producers.update(header(0, producer=number, transactional=True), number, NOW_MS)
+    with pytest.raises(TooManyProducers):
+        producers.admit(99, NOW_MS + 10 * SILENT_MS)
+    end = control.marker(control.COMMIT, 0, 0, 2, NOW_MS, coordinator_epoch=0)
+    producers.end_transaction(batches.read_header(end), 0, 2, NOW_MS)
+    producers.admit(99, NOW_MS + 11 * SILENT_MS)
+    assert set(producers.by_id) == {1}
+
+
+def test_all_partitions_together_have_a_bound() -> None:
+    one, other = Producers(), Producers()
+    other.census = one.census
+    one.census.most = lambda: 4
+    for number in range(2):
+        one.update(header(0, producer=number), number, NOW_MS)
+        other.update(header(0, producer=number), number, NOW_MS)
+    with pytest.raises(TooManyProducers):
+        other.admit(99, NOW_MS)
+    one.expire(NOW_MS + 1)
+    assert one.census.count == 2
+    other.admit(99, NOW_MS)
+
+
+def test_a_producer_takes_as_many_bytes_as_are_counted_for_it() -> None:
+    producers = Producers()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(2000):
+        for batch in range(2 * BATCHES_KEPT):
+            sent = header(batch * 1000, 10, producer=10**9 + number)
+            producers.update(sent, 10**12 + batch * 1000 + number, NOW_MS + number)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 2000 * PRODUCER_BYTES * 1.1
+
+
+def test_a_log_with_more_producers_than_the_bound_is_replayed_within_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 10)
+    producers = after(*(header(0, producer=number) for number in range(1000)))
+    assert 10 <= len(producers.by_id) <= 20
+    assert 999 in producers.by_id
+
+
+def test_markers_for_producers_that_nobody_knows_take_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PRODUCERS_MAX", 10)
+    producers = Producers()
+    for number in range(100):
+        end = control.marker(control.ABORT, number, 0, number, NOW_MS, coordinator_epoch=0)
+        assert producers.end_transaction(batches.read_header(end), 0, number, NOW_MS) == -1
+    assert len(producers.by_id) == 10
+
+
+def test_a_producer_that_writes_of_the_future_is_forgotten_in_its_time() -> None:
+    future = batches.read_header(
+        batch_of(b"v", timestamp=10 * NOW_MS, producer_id=1, producer_epoch=0, base_sequence=0)
+    )
+    written, replayed = Producers(), Producers()
+    written.update(future, 0, NOW_MS)
+    written.expire(NOW_MS + 1)
+    replayed.update(future, 0)
+    replayed.expire(NOW_MS, NOW_MS)
+    assert set(replayed.by_id) == {1}
+    replayed.expire(NOW_MS + 1, NOW_MS + 1)
+    replayed.expire(NOW_MS + 2, NOW_MS + 2)
+    assert not written.by_id and not replayed.by_id

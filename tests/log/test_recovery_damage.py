@@ -130,3 +130,51 @@ def test_numbers_that_are_none_are_no_leader_epochs(text: str) -> None:
     disk = new_disk()
     disk.write(FOLDER / checkpoints.LEADER_EPOCHS, text.encode())
     assert checkpoints.read_epochs(disk, FOLDER) == []
+
+
+def test_after_a_clean_stop_damage_is_no_torn_tail_though_the_recovery_points_are_lost() -> None:
+    """What lies behind it was synced, and its segments were removed."""
+    disk = new_disk()
+    log = new_log(disk, durability="os", segment_bytes=200)
+    for number in range(6):
+        append(log, b"%d" % number * 100)
+    log.close()
+    disk = disk.kill()
+    destroy(disk, 0)
+
+    log, report = opened(disk, log.config, clean=True)
+    assert (log.next_offset, report.cut_bytes) == (6, 0)
+    assert read_on(log, 1) == [b"%d" % number * 100 for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("rolls", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_offset_beyond_a_known_end_is_not_believed(rolls: bool, clean: bool) -> None:
+    """No digit of a checkpoint is covered by a checksum, and all records were removed for one."""
+    disk = new_disk()
+    log = new_log(disk, segment_bytes=200)
+    for number in range(3):
+        append(log, b"%d" % number * 100)
+    if rolls:
+        log.roll(NOW_MS)
+    if clean:
+        log.close()
+    else:
+        log.flush()
+
+    log, report = opened(disk.kill(), log.config, recovery_point=3, start_offset=5000, clean=clean)
+    assert (log.start_offset, log.next_offset, report.missing) == (0, 3, None)
+    assert read_on(log) == [b"%d" % number * 100 for number in range(3)]
+
+
+def test_a_start_offset_beyond_what_a_power_cut_has_left_is_believed() -> None:
+    """Records were deleted that had not reached the disk: those before them do not come back."""
+    disk = new_disk()
+    log = new_log(disk, durability="os")
+    append(log, b"synced")
+    log.sync()
+    append(log, b"not synced")
+
+    cut = disk.crash(outcome="lost")
+    log, _ = opened(cut, log.config, recovery_point=1, start_offset=2)
+    assert (log.start_offset, log.next_offset, log.size()) == (2, 2, 0)

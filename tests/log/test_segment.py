@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.log import lookup
 from headwater.log.segment import CorruptSegment, Segment, file_name
 from headwater.record import batch as batches
 from headwater.testing.faulty_disk import FaultyDisk
@@ -57,10 +58,10 @@ def test_a_batch_is_found_by_any_of_its_offsets() -> None:
     data = batch_of(b"a", b"b", b"c")
     segment.file.write(segment.stage(batches.read_header(data), 0, 1), [data])
     for offset in range(3):
-        place = segment.position_of(offset, segment.size)
+        place = lookup.position_of(segment, offset, segment.size)
         assert place is not None
         assert place[0] == 0
-    assert segment.position_of(3, segment.size) is None
+    assert lookup.position_of(segment, 3, segment.size) is None
 
 
 def test_a_found_segment_reads_its_indexes_when_they_are_asked_for() -> None:
@@ -93,7 +94,7 @@ def test_releasing_gives_back_the_indexes_and_they_come_again() -> None:
     before = bytes(segment.index.data)
     segment.release()
     segment.release()
-    assert segment.position_of(12, segment.size) is not None
+    assert lookup.position_of(segment, 12, segment.size) is not None
     assert bytes(segment.index.data) == before
 
 
@@ -103,7 +104,9 @@ def test_a_lost_index_is_made_from_the_batches(suffix: str) -> None:
     segment = filled(disk, *[3000] * 6)
     disk.remove(segment.path(suffix))
     again = found(disk, segment)
-    assert [again.position_of(n, again.size) is not None for n in range(10, 16)] == [True] * 6
+    assert [lookup.position_of(again, n, again.size) is not None for n in range(10, 16)] == [
+        True
+    ] * 6
     assert again.largest_timestamp() == NOW_MS + 5
 
 

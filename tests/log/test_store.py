@@ -25,6 +25,7 @@ CONFIG = LogConfig()
 def opened(disk: FaultyDisk, node_id: int = 1) -> LogStore:
     store = LogStore(disk, ROOT, ManualClock().now_ms)
     store.open(node_id)
+    store.begin()
     return store
 
 
@@ -324,6 +325,35 @@ def test_a_checkpoint_never_runs_ahead_of_the_disk() -> None:
         for seed in range(30):
             again = opened(disk.crash(seed)).open_log("t", 0, log.config)
             assert read_on(again)[:2] == [b"a", b"b"]
+
+
+def test_what_was_written_without_a_sync_is_synced_though_the_log_is_lazy_no_longer() -> None:
+    """Nothing may ever be written to it again."""
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, LogConfig(durability="os"))
+    append(log, b"a")
+    log.config = LogConfig(durability="disk")
+    store.sync_lazy()
+    store.checkpoint()
+    again = opened(disk.crash(outcome="lost")).open_log("t", 0, log.config)
+    assert read_on(again) == [b"a"]
+
+
+def test_a_commit_that_has_yet_to_sync_what_others_wrote_keeps_the_recovery_point_back() -> None:
+    disk = FaultyDisk()
+    store = opened(disk)
+    log = store.open_log("t", 0, LogConfig(durability="os"))
+    append(log, b"a")
+    log.config = LogConfig(durability="disk")
+    stage(log, b"b")
+    commit = log.take()
+    assert commit is not None
+    store.sync_lazy()  # in another thread
+    assert log.synced_offset == 0
+    commit.run()
+    log.finish(commit)
+    assert log.synced_offset == 2
 
 
 @pytest.mark.parametrize("rolls", [False, True])

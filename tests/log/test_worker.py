@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from headwater.log import compaction, excision
 from headwater.log.compaction_plan import Source
 from headwater.log.excision import Target, Work
 from headwater.log.files import Files
+from tests.compat.waiting import until
 
 from .compacted import CONFIG, CompactedLog
 
@@ -59,6 +61,28 @@ def test_two_at_a_time_do_not_write_to_one_folder(log: CompactedLog, kind: str) 
     assert done.returncode == 1
     assert "is at work here" in done.stderr
     log.log.close()
+
+
+@pytest.mark.parametrize("kind", ["compaction", "excision"])
+def test_it_writes_nothing_to_another_topic_of_the_same_name(log: CompactedLog, kind: str) -> None:
+    command, given = commands(log)[kind]
+    log.log.close()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: is_open(process.pid, log.folder), "the process to open the folder")
+        log.folder.rename(log.folder.with_name("gone"))
+        shutil.copytree(log.folder.with_name("gone"), log.folder)
+        out, error = process.communicate(given)
+    assert (process.returncode, out) == (1, "")
+    assert "its topic was deleted" in error
+    assert not list(log.folder.glob("*.cleaned"))
+
+
+def is_open(pid: int, folder: Path) -> bool:
+    """Whether a process has this folder open."""
+    links = Path(f"/proc/{pid}/fd").iterdir()
+    return any(link.exists() and link.samefile(folder) for link in links)
 
 
 @pytest.mark.parametrize("kind", ["compaction", "excision"])

@@ -6,16 +6,26 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from headwater.cli.demo import MISMATCH, exit_code
+from headwater.cli.demo_view import print_summary
 from headwater.project.demo import ShopFound, Summary
 from headwater.project.demo.shop.database import Shop, SQLite
-from headwater.project.demo.shop.expected import BELL, QUERIES, SESSION_GAP_MS, expected
 from headwater.project.demo.shop.load import CUSTOMERS, Load
 from headwater.project.demo.shop.project import DATABASE_VARIABLE, write_project
-from headwater.project.demo.shop.verifying import compare, verify
+from headwater.project.demo.shop.verification import (
+    BELL,
+    QUERIES,
+    SESSION_GAP_MS,
+    compare,
+    expected,
+    verify,
+)
+from headwater.project.demo.shop.watcher import by_view
+from headwater.project.demo.summary import ViewFreshness
 from headwater.project.file import load as load_project
 
 NOW_S = 1_800_000_000.0
@@ -120,3 +130,28 @@ def test_the_project_of_the_demo_is_in_order(
     project = load_project(tmp_path / "shop" / "headwater.toml")
     assert set(project.views) == set(made.views) == set(QUERIES)
     assert project.pipelines == ("pipelines",)
+
+
+def test_freshness_is_told_by_view_with_what_a_kill_held_up_apart(
+    capsys: pytest.CaptureFixture[str],
+):
+    """
+    at      900   1000    2000    5000 killed   6000    30000 ms
+    list    9 s   0.5 s   0.7 s                 4.2 s   0.9 s
+    before the load                             held up
+    """
+    said = [(900, 9.0), (1_000, 0.5), (2_000, 0.7), (6_000, 4.2), (30_000, 0.9), (31_000, None)]
+    records: list[dict[str, Any]] = [
+        {"query": "list", "at_ms": at_ms, "freshness_seconds": seconds} for at_ms, seconds in said
+    ]
+    records += [{"query": "other", "at_ms": 1_500, "freshness_seconds": 0.25}]
+    found = by_view(records, 1_000, 5_000)
+    assert found == {"list": ViewFreshness(0.7, 0.9, 4.2), "other": ViewFreshness(0.25, 0.25)}
+    summary = Summary("t", "disk", "here", shop=ShopFound("SQLite", "a file", freshness=found))
+    print_summary(summary, kept=False)
+    lines = capsys.readouterr().out.splitlines()
+    told = {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
+    assert told["Fresh list"] == (
+        "700 ms behind the log (median), 900 ms at most; 4,200 ms around the kill"
+    )
+    assert told["Fresh other"] == "250 ms behind the log (median), 250 ms at most"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.project.demo import DemoFailed, ShopFound, Summary, ViewFound
-from headwater.project.demo.produce import KEYS, PARTITIONS, Notes, nth_of, value_of
-from headwater.project.demo.replay import Judge
+from headwater.project.demo.job import KEYS, PARTITIONS, Judge, Notes, nth_of, value_of
 
 RECORDS = 3 * KEYS
 

@@ -145,3 +145,8 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(BadProject) as raised:
         load(tmp_path / "headwater.toml")
     assert raised.value.hint == "make one: headwater init NAME"
+
+
+def test_a_place_where_spark_cannot_run_is_found_in_the_file(tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, '[spark]\nmaster = "lokal[2]"\n')
+    assert found.startswith("2: ") and "did you mean 'local[2]'?" in found

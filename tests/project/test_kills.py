@@ -20,12 +20,11 @@ from random import Random
 
 import pytest
 
-from headwater.project.demo.shop import stores, verifying
+from headwater.project.demo.shop import stores, verification
 from headwater.project.demo.shop.cache import EMBEDDED
 from headwater.project.demo.shop.database import TABLES, Shop, SQLite
 from headwater.project.demo.shop.load import CUSTOMERS, Load
-from headwater.project.demo.shop.project import ShopProject, write_project
-from headwater.project.demo.shop.up import Up
+from headwater.project.demo.shop.project import ShopProject, Up, write_project
 from headwater.project.ports import free_port
 from tests.compat.waiting import until
 from tests.spark.quick import QUICK_ENVIRONMENT
@@ -161,7 +160,7 @@ def test_each_process_of_the_shop_killed_in_turn_under_load(tmp_path: Path):
         assert set(restarts) >= {"broker", "capture shop", "pipelines"}
         load.close()
         settle(project, up)
-        found = verifying.verify(database, project.views, PATIENCE_S)
+        found = verification.verify(database, project.views, PATIENCE_S)
         assert [(view.name, view.different) for view in found] == [(n, 0) for n in project.views]
         assert all(view.rows for view in found)
 
@@ -202,13 +201,13 @@ def settle(project: ShopProject, up: Up) -> None:
         rows = sum(database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
 
     def ends() -> dict[str, dict[int, int]]:
-        return verifying.ends_of(project.bootstrap, topics)
+        return verification.ends_of(project.bootstrap, topics)
 
     until(lambda: sum(sum(p.values()) for p in ends().values()) >= rows, "the capture", PATIENCE_S)
     final = ends()
     for name, to in project.views.items():
         until(
-            lambda name=name, to=to: verifying.has_reached(name, to, final),
+            lambda name=name, to=to: verification.has_reached(name, to, final),
             f"the view {name}",
             PATIENCE_S,
         )

@@ -14,14 +14,15 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 import headwater.testing as headwater_testing
+from headwater.client.cluster import Cluster
 from headwater.project.file import load
 from headwater.project.ports import free_port
 from headwater.project.promote.left_behind import left_behind
 from headwater.project.promote.steps import Abort, Data, Gap
-from headwater.project.promote.writing import PartitionWriter
+from headwater.project.promote.writer import PartitionWriter
 from headwater.record import records
-from headwater.spark.connect import Cluster
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
+from tests import fork_server
 from tests.compat.missing import skip_or_fail
 from tests.compat.waiting import until
 from tests.project import moving
@@ -61,15 +62,7 @@ def project(folder: Path) -> Path:
 
 
 def headwater(folder: Path, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headwater", *words],
-        cwd=folder,
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return fork_server.headwater(*words, cwd=folder, said=said)
 
 
 def a_hard_log(bootstrap: str) -> None:

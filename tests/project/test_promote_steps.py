@@ -7,8 +7,7 @@ import tomllib
 import pytest
 
 from headwater.project.promote.addresses import moved
-from headwater.project.promote.comparing import compare
-from headwater.project.promote.errors import CannotPromote
+from headwater.project.promote.comparison import compare
 from headwater.project.promote.steps import Abort, Data, Gap, Stored, sent_by, steps
 from headwater.record import batch as batches
 from headwater.record import codecs, control, records
@@ -148,8 +147,30 @@ def test_spark_stays_where_it_is_unless_told():
     assert remote == {"remote": "sc://h:15002", "checkpoints": "c"}
 
 
-@pytest.mark.parametrize("text", ['log.data = "d"\n', 'log = { data = "d" }\n'])
-def test_a_file_that_cannot_be_changed_line_by_line_is_refused(text: str):
-    with pytest.raises(CannotPromote) as refused:
-        moved(text, "k:9092", None)
-    assert '[log] bootstrap = "k:9092"' in str(refused.value.hint)
+def test_comments_stay_where_they_are_and_what_no_longer_counts_is_one():
+    text = (
+        "[log]  # ours\n# where it lies\ndata = 'd'   # on disk\nkept = 1\n\n"
+        "# settings of the broker\n[log.settings]\na = 1\n\n# about views\n[views.a]\nto = 'x:y'\n"
+    )
+    assert moved(text, "k:9092", None) == (
+        "[log]  # ours\nbootstrap = \"k:9092\"\n# where it lies\n# data = 'd'   # on disk\nkept = 1\n\n"
+        "# settings of the broker\n# [log.settings]\n# a = 1\n\n# about views\n\n"
+        "[views.a]\nto = 'x:y'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'log.data = "d"\nlog.settings.a = 1\n',
+        'log = { data = "d", settings = { a = 1 } }\n',
+        '[log.settings]\na = 1\n[views.x]\nto = "x:y"\n',
+        '[log]\ndata = "d"\n[views.x]\nto = "x:y"\n[log.settings]\na = 1\n',
+        '["log"]\n"data" = """d\ne"""\n',
+        '[log]\r\ndata = "d"\r\n',
+        "",
+    ],
+)
+def test_however_a_file_is_written_it_can_be_changed(text: str):
+    before = tomllib.loads(text)
+    assert tomllib.loads(moved(text, "k:9092", None)) == before | {"log": {"bootstrap": "k:9092"}}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.project.demo.shop.up import Up
+from headwater.project.demo.shop.project import Up
 from headwater.project.file import load
 from headwater.project.ports import free_port
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka

@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import headwater.testing
-from headwater.project.part_log import PartLog
 from headwater.project.parts import Part
 from headwater.project.ports import free_port
+from headwater.project.record import PartLog
 from headwater.project.supervisor import Keeper
 from tests.compat.waiting import until
 
@@ -267,4 +267,4 @@ def test_the_doctor_tells_what_is_missing_and_what_mends_it(tmp_path: Path) -> N
         assert bad.returncode == 1
         assert "is taken by" in failed["log"]["sentence"]
         assert any(name.startswith("capture shop") for name in failed)
-        assert all(each["mend"] for each in failed.values())
+        assert all(each["remedy"] for each in failed.values())

@@ -74,7 +74,7 @@ def test_what_others_write_is_valid_and_read_alike(write: Callable[..., bytes], 
     batch = write(
         codec, is_transactional=True, producer_id=9, producer_epoch=4, base_sequence=2**31 - 5
     )
-    header = batches.validate_produced(batch)
+    header = batches.validate_produced(batch).header
     assert header.codec == codec
     assert header.is_transactional
     assert (header.producer_id, header.producer_epoch, header.last_sequence) == (9, 4, 694)

@@ -117,7 +117,7 @@ def test_a_malformed_record_in_the_middle_is_refused(fields: dict[str, bytes], c
     pieces = [spelt(number) for number in range(40)]
     header = batches.read_header(build([Record(i, 10**12, None, b"") for i in range(40)]))
     honest = batches.pack(header, b"".join(pieces))
-    assert batches.validate_produced(honest).record_count == 40
+    assert batches.validate_produced(honest).header.record_count == 40
     pieces[MIDDLE] = spelt(MIDDLE, **fields)
     with pytest.raises(InvalidBatch):
         batches.validate_produced(repacked(honest, b"".join(pieces), codec))

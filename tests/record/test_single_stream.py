@@ -52,10 +52,12 @@ def test_a_frame_to_be_skipped_around_lz4_is_refused(before: bool) -> None:
 
 def test_zstd_frames_in_a_row_are_taken_because_every_client_reads_them() -> None:
     stored = pieces(codecs.ZSTD, b"", PAYLOAD[:500], PAYLOAD[500:]) + SKIPPED
-    assert batches.validate_produced(packed(codecs.ZSTD, stored)).record_count == len(RECORDS)
+    assert batches.validate_produced(packed(codecs.ZSTD, stored)).header.record_count == len(
+        RECORDS
+    )
 
 
 @pytest.mark.parametrize("codec", range(1, 5))
 def test_one_stream_is_taken(codec: int) -> None:
     stored = codecs.compress(codec, PAYLOAD)
-    assert batches.validate_produced(packed(codec, stored)).record_count == len(RECORDS)
+    assert batches.validate_produced(packed(codec, stored)).header.record_count == len(RECORDS)

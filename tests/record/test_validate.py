@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.record import batch as batches
 from headwater.record import codecs, varint
 from headwater.record.errors import CorruptBatch, InvalidBatch, RecordError
-from headwater.record.records import Record, build
+from headwater.record.records import Record, build, decode
 
 COUNT = 40
 HONEST = build([Record(i, 1000 + i, b"key", b"value %d" % i) for i in range(COUNT)])
@@ -107,7 +107,7 @@ HONEST_FIELDS = {
 
 @pytest.mark.parametrize("fields", HONEST_FIELDS.values(), ids=HONEST_FIELDS.keys())
 def test_what_honest_clients_send_is_accepted(fields: dict[str, int]) -> None:
-    header = batches.validate_produced(changed(HONEST, **fields))
+    header = batches.validate_produced(changed(HONEST, **fields)).header
     assert header.record_count == COUNT
 
 
@@ -139,8 +139,53 @@ def honest_batches(draw: st.DrawFn) -> bytes:
 @given(honest_batches())
 @settings(max_examples=300, deadline=None)
 def test_no_honest_batch_is_refused(batch: bytes) -> None:
-    assert batches.validate_produced(batch) == batches.read_header(batch)
-    assert batches.validate_produced(memoryview(batch)) == batches.read_header(batch)
+    times = [record.timestamp for record in decode(batch)]
+    produced = batches.validate_produced(batch)
+    assert produced == (batches.read_header(batch), min(times), max(times))
+    assert batches.validate_produced(memoryview(batch)) == produced
+
+
+LATE, EARLY = 1_700_000_000_000 + 2**40, 1_700_000_000_000 - 2**40
+TIMES = {
+    "all the same": [1_700_000_000_000] * 400,
+    "one after the other": [1_700_000_000_000 + i for i in range(400)],
+    "backwards": [1_700_000_000_000 - i for i in range(400)],
+    "now here, now there": [1_700_000_000_000 + (i * 7919) % 100_003 - 50_000 for i in range(400)],
+    "one late": [1_700_000_000_000] * 200 + [LATE] + [1_700_000_000_000] * 199,
+    "one early": [1_700_000_000_000] * 200 + [EARLY] + [1_700_000_000_000] * 199,
+    "far apart": [EARLY, LATE] * 200,
+    "before 1970 and after": [i - 300 for i in range(400)],
+}
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("times", TIMES.values(), ids=TIMES.keys())
+@pytest.mark.parametrize("base", [0, 1_700_000_000_000, 2**62 + 1])
+def test_the_records_say_which_is_the_latest(times: list[int], codec: int, base: int) -> None:
+    for size in (1, 40):
+        records = [Record(i, at, b"k", bytes(i % size)) for i, at in enumerate(times)]
+        batch = build(records, codec=codec, base_timestamp=base)
+        for claimed in (-1, 5, max(times), 2**62):
+            produced = batches.validate_produced(changed(batch, max_timestamp=claimed))
+            assert produced[1:] == (min(times), max(times))
+
+
+def test_records_before_time_began_are_refused_whatever_the_header_says() -> None:
+    batch = build([Record(i, -7, b"k", b"v") for i in range(3)], base_timestamp=0, max_timestamp=5)
+    with pytest.raises(InvalidBatch):
+        batches.validate_produced(batch)
+
+
+@pytest.mark.parametrize("with_time", [[], [1_700_000_000_000], [5, 1_700_000_000_000, 7]])
+def test_records_without_a_timestamp_are_not_the_earliest(with_time: list[int]) -> None:
+    for times in (
+        with_time + [-1] * 300,
+        [-1] * 300 + with_time,
+        [-1] * 3 + with_time + [-1] * 300,
+    ):
+        batch = build([Record(i, at, b"k", b"v") for i, at in enumerate(times)], base_timestamp=0)
+        earliest, latest = min(with_time, default=-1), max(with_time, default=-1)
+        assert batches.validate_produced(batch)[1:] == (earliest, latest)
 
 
 def padded(value: int) -> bytes:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import time
 import uuid
 from pathlib import Path
 
 import pytest
 
-from headwater.broker import wire as wire_module
+from headwater.broker import authorship
+from headwater.broker.authorship import HOST, PRINCIPAL
 from headwater.broker.registry import Api, load_apis
 from headwater.broker.security.rules import RULES, guarded
+from headwater.broker.security.rules.permission import REFUSALS_LOGGED_MAX
+from headwater.record import batch as batches
+from headwater.record import records
 from headwater.testing import broker
+from headwater.wire import writer as wire_module
+from tests.compat.asking import end_offset, produce, read_all
 from tests.compat.batches import batch
+from tests.compat.waiting import until
 from tests.compat.wire import API_KEYS, ConnectionClosed, Wire, connected
 from tests.security.matrix import CASES, Names
 
@@ -179,6 +188,36 @@ def test_an_expression_that_matches_hidden_topics_is_refused(tmp_path: Path):
             assert answer.error_code == code, answer
 
 
+def test_a_group_that_is_named_twice_shows_no_more_than_once(tmp_path: Path):
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        wire.ask("create_acls", 3, creations=[acl("seen", 8), acl("g", 8, resource_type=3)])
+        parts = [{"partition_index": 0, "committed_offset": 7}]
+        for name in ("seen", "hidden"):
+            wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+            topics = [{"name": name, "partitions": parts}]
+            who = {"group_id": "g", "generation_id_or_member_epoch": -1}
+            wire.ask("offset_commit", 8, topics=topics, **who)
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        everything, nothing = ({"group_id": "g", "topics": topics} for topics in (None, []))
+        for groups in ([everything], [everything, nothing]):
+            (group,) = wire.ask("offset_fetch", 9, groups=groups).groups
+            assert [topic.name for topic in group.topics] == ["seen"]
+
+
+def test_a_request_that_is_refused_a_thousand_times_takes_few_lines_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "headwater.security")
+    names = [f"t{number}" for number in range(1000)]
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        answer = wire.ask("delete_topics", 5, topic_names=names, timeout=1000)
+        assert {int(row.error_code) for row in answer.responses} == {29}
+    lines = [line for line in caplog.messages if line.startswith("denied: ")]
+    assert len(lines) == REFUSALS_LOGGED_MAX + 1
+    assert lines[-1].endswith("more in the same request")
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
@@ -197,3 +236,90 @@ def test_an_acl_that_says_nothing_is_refused(tmp_path: Path, wrong, sentence):
         row = wire.ask("create_acls", 3, creations=[{**acl("x", 3), **wrong}]).results[0]
         assert row.error_code == 42
         assert row.error_message.startswith(sentence)
+
+
+def test_rights_to_every_topic_do_not_reach_the_keys_of_personal_data(tmp_path: Path):
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        wire.ask("create_acls", 3, creations=[acl("*", 2), acl("_", 2, resource_pattern_type=4)])
+        for name in ("__headwater_keys", "t"):
+            wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+    everybody = {**ACL, "allow.everyone.if.no.acl.found": True}
+    with broker(tmp_path, everybody) as server, connected(server.bootstrap) as wire:
+        assert codes(wire, "t", "__headwater_keys") == [0, 29]
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        wire.ask("create_acls", 3, creations=[acl("__headwater_keys", 3)])
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        assert codes(wire, "t", "__headwater_keys") == [0, 0]
+        write = {"name": "__headwater_keys", "partition_data": [{"index": 0, "records": batch()}]}
+        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=[write])
+        assert answer.responses[0].partition_responses[0].error_code == 29  # it may only read
+
+
+def test_an_excision_is_told_as_the_principals_who_asked_and_needs_the_right_to_delete(
+    tmp_path: Path,
+):
+    request = {"id": "forged", "topic": "t", "target": {"first_offset": 0, "last_offset": 0}}
+    value = json.dumps({**request, "who": "User:boss"}).encode()
+    forged = ((PRINCIPAL, b"User:boss"), (HOST, b"10.0.0.1"), ("other", b"stays"))
+
+    def request_of(value: bytes, headers: records.Headers = ()) -> bytes:
+        now_ms = time.time_ns() // 1_000_000
+        return records.build([records.Record(0, now_ms, b"k", value, headers)], codec=4)
+
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        allowed = [acl("*", 4), acl("kafka-cluster", 7, **CLUSTER), acl("*", 3)]
+        wire.ask("create_acls", 3, creations=allowed)
+        for name in ("__headwater_excisions", "__headwater_audit", "t"):
+            wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+        produce(wire, "t", batch())
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        data = request_of(value, forged)
+        assert produce(wire, "__headwater_excisions", data).error_code == 0
+        assert produce(wire, "__headwater_audit", data).error_code == 17  # the broker's alone
+        until(lambda: end_offset(wire, "__headwater_audit") == 1, "the refusal")
+        ((_, told),) = read_all(wire, "__headwater_audit")[0].pairs
+        line = json.loads(told or b"")
+        assert (line["who"], line["host"]) == ("User:ANONYMOUS", "127.0.0.1")
+        assert (line["claimed"], line["status"]) == ("User:boss", "refused")
+        assert "User:ANONYMOUS may not delete records of t" in line["error"]
+        assert end_offset(wire, "t") == len(read_all(wire, "t")) == 1
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        wire.ask("create_acls", 3, creations=[acl("t", 6)])
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        data = request_of(value.replace(b"forged", b"right"))
+        assert produce(wire, "__headwater_excisions", data).error_code == 0
+        until(lambda: end_offset(wire, "__headwater_audit") == 2, "the excision")
+        ((_, told),) = read_all(wire, "__headwater_audit")[-1].pairs
+        assert json.loads(told or b"")["status"] == "done"
+
+
+def test_a_batch_of_requests_that_is_too_large_to_be_signed_is_refused():
+    author = authorship.Author("User:ann", "127.0.0.1")
+    big = records.build([records.Record(0, 0, b"k", bytes(2 << 20))], codec=1)
+    many = records.build([records.Record(n, 0, b"k", b"{}") for n in range(1001)])
+    assert authorship.signed_batch(big, author) == b""
+    assert authorship.signed_batch(many, author) == b""
+    large = records.build([records.Record(0, 0, b"k", bytes(2 << 20))])
+    assert authorship.signed_batch(large, author) == b""
+    # Nothing of very many records is looked at, not even whether they are some.
+    header = batches.read_header(many)._replace(record_count=100_000, last_offset_delta=99_999)
+    assert authorship.signed_batch(batches.pack(header, bytes(900_000)), author) == b""
+    empty = (("", b""),) * 500
+    headers = records.build([records.Record(n, 0, b"k", b"", empty) for n in range(900)], codec=1)
+    assert len(headers) < 10_000  # and would take seconds of the event loop
+    assert authorship.signed_batch(headers, author) == b""
+    assert authorship.signed_batch(b"no batch", author) == b"no batch"
+
+
+def test_only_one_batch_of_requests_is_signed_for_a_produce_request(tmp_path: Path):
+    with broker(tmp_path, {}) as server, connected(server.bootstrap) as wire:
+        name = "__headwater_excisions"
+        wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+        parts = [{"index": 0, "records": batch()}] * 3
+        twice = [{"name": name, "partition_data": parts}] * 2
+        answer = wire.ask("produce", 9, acks=-1, timeout=1000, topic_data=twice)
+        rows = [row.error_code for each in answer.responses for row in each.partition_responses]
+        assert rows == [0, 87, 87, 87, 87, 87]
+        assert end_offset(wire, name) == 1

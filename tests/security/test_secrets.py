@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from headwater.console.sessions import Sessions
+from headwater.edges.tokens import Tokens
+from headwater.secrets import LOOK_S, MissingSecret, Secrets
 from tests.compat.wire import connected
 from tests.security import servers
 from tests.security.conftest import new_user
@@ -74,3 +79,40 @@ def test_users_are_listed_and_removed_on_a_stopped_brokers_folder(tmp_path: Path
 def _headwater(*words: str, input: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "headwater", *words]
     return subprocess.run(command, input=input, capture_output=True, text=True, timeout=100)
+
+
+def test_secrets_in_files_are_read_again_when_they_change_and_stay_when_they_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file, now = tmp_path / "token", [0.0]
+    file.write_text("first\n")
+    monkeypatch.setenv("OTHER", "second")
+    found = Secrets([f"file:{file}", "${OTHER}"], clock=lambda: now[0])
+    file.write_text("third, and longer\n")
+    assert found.now() == ("first", "second")  # nobody has looked since
+    now[0] += LOOK_S
+    assert tuple(found) == ("third, and longer", "second")
+    file.write_text("")
+    now[0] += LOOK_S
+    assert found.now() == ("third, and longer", "second")
+    file.unlink()
+    now[0] += LOOK_S
+    assert found.now() == ("third, and longer", "second")
+    with pytest.raises(MissingSecret):
+        Secrets([f"file:{file}"])
+
+
+def test_a_token_in_a_file_is_replaced_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("headwater.secrets.LOOK_S", 0.0)
+    file = tmp_path / "token"
+    file.write_text("old" * 10)
+    tokens = Tokens({"shop": {"secret": f"file:{file}", "read": ["*"]}})
+    sessions = Sessions(Secrets([f"file:{file}"]))
+    cookie = sessions.cookie_for("old" * 10, 1.0)
+    assert tokens.find("old" * 10) is not None and sessions.holds(cookie, 2.0)
+    file.write_text("newer" * 10)
+    assert tokens.find("newer" * 10) is not None and tokens.find("old" * 10) is None
+    assert not sessions.holds(cookie, 2.0)  # a new token logs everybody out
+    assert sessions.cookie_for("newer" * 10, 3.0) is not None

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from headwater.log import recovery
+from headwater.log import tail_scan
 from headwater.log.commit import Commit
 from headwater.log.segment import Segment
 from headwater.testing.faulty_disk import FaultyDisk
@@ -49,7 +49,7 @@ BROKEN: dict[str, tuple[dict[str, int], Break]] = {
     ),
     "a recovery that believes the cache": (
         FAILED_SYNCS,
-        lambda patch: patch.setattr(recovery, "_write_again", _nothing),
+        lambda patch: patch.setattr(tail_scan, "_write_again", _nothing),
     ),
 }
 

@@ -70,6 +70,7 @@ class World:
     def open(self) -> None:
         self.store = LogStore(self.disk, ROOT, self.clock.now_ms)
         self.store.open(1)
+        self.store.begin()
         self.log = self.store.open_log(TOPIC, 0, self.config)
         self.taken = self.commit = None
         self.fenced = False

@@ -38,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture
 def desk(spark: object, bootstrap: str, tmp_path: Path) -> Iterator[object]:
-    from headwater.pipelines.declared import DECLARED
+    from headwater.pipelines.declarations import DECLARED
     from tests.spark.run.desk import Desk
 
     found = Desk(spark, bootstrap, tmp_path)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Ring 2: a broker that speaks Kafka's protocol, in one process."""
+"""A broker that speaks Kafka's protocol, in one process."""
 
 from __future__ import annotations
 

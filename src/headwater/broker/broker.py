@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from kio.schema.errors import ErrorCode
+
 from headwater import __version__
 from headwater.broker import catalogue
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
@@ -24,13 +26,14 @@ from headwater.broker.connection import Connection
 from headwater.broker.disk import DiskThreads
 from headwater.broker.disk_space import DiskSpace
 from headwater.broker.excisions import Excisions
-from headwater.broker.features import Features
+from headwater.broker.expression_thread import ExpressionThread
+from headwater.broker.features import Features, gated
 from headwater.broker.fetch_sessions import FetchSessions
-from headwater.broker.gates import gated
 from headwater.broker.groups.coordinator import GroupCoordinator
 from headwater.broker.health import Health
 from headwater.broker.health_topic import HealthTopic
 from headwater.broker.housekeeping import Housekeeping
+from headwater.broker.lookups import Lookups
 from headwater.broker.memory import MemoryBudget
 from headwater.broker.offsets_topic import OffsetsTopic
 from headwater.broker.partition import Partition
@@ -44,13 +47,14 @@ from headwater.broker.security.listeners import Listener
 from headwater.broker.settings import Settings
 from headwater.broker.settings.values import BROKER
 from headwater.broker.shares.coordinator import ShareCoordinator
+from headwater.broker.slices import Turns, sliced
+from headwater.broker.state_budget import StateBudget
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.telemetry.collector import Telemetry
 from headwater.broker.topics import Topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.markers import Markers
 from headwater.broker.transactions.state_topic import StateTopic
-from headwater.broker.turns import Turns
 from headwater.broker.validation import Validation
 from headwater.broker.watchdog import Watchdog
 from headwater.log.descriptors import share_of_log
@@ -61,6 +65,9 @@ logger = logging.getLogger("headwater.broker")
 
 COMMIT_THREADS = 2
 READ_THREADS = 4
+"""For what clients read. They may be busy for long."""
+DUTY_THREADS = 4
+"""For what must not wait for them: topics, retention, checkpoints, disk space, compaction's first look."""
 STOP_SECONDS = 10.0
 
 
@@ -91,6 +98,7 @@ class Broker:
         self.request_bytes_max: int = self.settings.get("socket.request.max.bytes")
         self.connections: set[Connection] = set()
         self.memory = MemoryBudget(self.settings.get("queued.max.request.bytes"))
+        self.state = StateBudget(self)
         self.stopping = False
         self.stopped_cleanly = False
         """After a stop: everything is on disk, and the next start need not look."""
@@ -119,6 +127,9 @@ class Broker:
     async def start(self) -> None:
         """Recover the logs, rebuild the state from them, then listen."""
         self.executor = ThreadPoolExecutor(READ_THREADS, "headwater-read")
+        self.duties = ThreadPoolExecutor(DUTY_THREADS, "headwater-duty")
+        self.expressions = ExpressionThread()
+        self.lookups = Lookups(self.memory, self.supervisor)
         self.disk = DiskThreads(COMMIT_THREADS, self.supervisor)
         self.validation = Validation(self.memory)
         self.store = LogStore(self._files, self.data, self.clock.now_ms)
@@ -135,6 +146,9 @@ class Broker:
                 LOG_NAME, 0, log, self.disk, self.store.reopen_log
             )
             self.catalogue = Catalogue(self._catalogue_partition, self.clock.now_ms)
+            self.store.census.given = lambda: self.catalogue.producer_ids_end
+            self.store.census.most = self.state.producers_max
+            self.store.begin()
             self.features = Features(self.node_id, self.apis, self.catalogue.feature_levels)
             self.apis = gated(self.apis, self.features)
             with contextlib.suppress(OSError):  # users' keys are in it, and nobody else's business
@@ -143,9 +157,7 @@ class Broker:
             self.authorizer = self._make_authorizer()
             self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
             self._follow_configs()
-            self.topics = Topics(
-                self.catalogue, self.store, self.settings, self.executor, self.disk
-            )
+            self.topics = Topics(self.catalogue, self.store, self.settings, self.duties, self.disk)
             await self.topics.open_all()
             self.telemetry = Telemetry(self)
             self.sessions = FetchSessions(
@@ -159,6 +171,7 @@ class Broker:
                 self.catalogue,
                 self.supervisor,
             )
+            self.catalogue.on_topic_gone = lambda topic: self.groups.topic_gone(topic.name)
             self.groups.load(self.offsets_topic.replay())
             self.groups.pending.restore(self.offsets_topic.pending)
             self.transactions = TransactionCoordinator(
@@ -166,17 +179,21 @@ class Broker:
                 self.clock,
                 self.catalogue,
                 StateTopic(self.topics, self.clock.now_ms),
-                Markers(self.partition, self.groups.pending, self.clock.now_ms),
+                Markers(self.partition, self.absence, self.groups.pending, self.clock.now_ms),
                 self.topics.partitions.values,
                 self.supervisor,
             )
             self.transactions.load()
             self.shares = ShareCoordinator(self)
-            self.shares.load()
+            await self.shares.load()
+            self.apis = sliced(self.apis)
             await self._open_doors()
         except BaseException:
             self.store.unlock()
             self.executor.shutdown(wait=False)
+            self.duties.shutdown(wait=False)
+            self.lookups.close()
+            self.expressions.close()
             self.validation.close()
             self.disk.stop()
             raise
@@ -198,7 +215,7 @@ class Broker:
 
     def _write_failed(self, error: BaseException | None) -> None:
         if error is not None:
-            self.disk_space.write_failed(error, self.executor)
+            self.disk_space.write_failed(error, self.duties)
 
     def _follow_configs(self) -> None:
         for node, configs in self.catalogue.broker_configs.items():
@@ -230,6 +247,7 @@ class Broker:
     async def _open_doors(self) -> None:
         if any(listener.logs_in for listener in self.doors.listeners):
             await self.credentials.prepare()
+        await self.state.recount()
         await self.doors.open(lambda listener: Connection(self, listener))
         if not self.doors.listeners:  # nobody is to come in: `security.offline`
             return
@@ -240,7 +258,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is in flight, flush everything, and leave no recovery to the next start."""
         self.stopping = True
-        self.doors.close()
+        await self.doors.shut()
         await self.health_topic.stop()
         self.watchdog.stop()
         await self.excisions.stop()
@@ -255,7 +273,7 @@ class Broker:
         while any(c.busy for c in self.connections) and self.clock.monotonic() < deadline:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
-            connection.close()
+            connection.finish()
         while self.connections:  # each goes when its answers are out, or is cut off
             await asyncio.sleep(0.005)
         names = {api.name for api in self.apis.values()}  # requests of those who went away
@@ -266,9 +284,12 @@ class Broker:
         await self.supervisor.stop()
         for partition in self.all_partitions():
             await partition.close()
+        self.lookups.close()
+        self.expressions.close()
         loop = asyncio.get_running_loop()
-        self.stopped_cleanly = await loop.run_in_executor(self.executor, self.store.close)
+        self.stopped_cleanly = await loop.run_in_executor(self.duties, self.store.close)
         self.executor.shutdown()
+        self.duties.shutdown()
         self.validation.close()
         self.credentials.close()
         self.disk.stop()
@@ -281,6 +302,12 @@ class Broker:
 
     def partition(self, topic: str, number: int) -> Partition | None:
         return self.topics.partitions.get((topic, number))
+
+    def absence(self, topic: str, number: int) -> ErrorCode:
+        """Why `partition` gives none: its files could not be read at start, or there is none."""
+        if (topic, number) in self.topics.offline:
+            return ErrorCode.kafka_storage_error
+        return ErrorCode.unknown_topic_or_partition
 
     def all_partitions(self) -> list[Partition]:
         """Those of the topics, and the catalogue's own."""

@@ -5,12 +5,13 @@ sees. A change is appended, and takes effect once it is durable; so a crash at a
 catalogue as it was before the change or after it. At start the log is read from the beginning.
 
     key                 value (none: the thing is gone)
-    topic/NAME          {"id": UUID, "partitions": N, "configs": {…}}
+    topic/NAME          {"id": UUID, "partitions": N, "configs": {…}, "created_ms": N}
     broker/NODE         {"configs": {…}}                  dynamic settings; NODE may be empty: all
     group/ID            {"configs": {…}}                  a group's own configs
     client-metrics/NAME {"configs": {…}}                  a subscription to clients' metrics
     feature/NAME        {"level": N}                      a feature that is not at its highest level
     producer-ids        {"next": N}                       ids below N may have been given out
+    excisions/TOPIC-ID  see excision_progress
     scram/… secret/…    see security/credentials
     acl/…               see security/authorizer
 
@@ -58,10 +59,17 @@ class Topic:
     id: uuid.UUID
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    created_ms: int = 0
+    """When it was made; 0 if nobody has noted that."""
 
     @property
     def is_internal(self) -> bool:
         return self.name in internal_topics.INTERNAL
+
+    def to_json(self) -> dict[str, Any]:
+        """The value of its record."""
+        found = {"id": str(self.id), "partitions": self.partitions, "configs": dict(self.configs)}
+        return found | {"created_ms": self.created_ms} if self.created_ms else found
 
 
 class Catalogue:
@@ -76,6 +84,8 @@ class Catalogue:
         """Grows whenever a topic comes, changes or goes."""
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.on_topic_configs: Callable[[Topic], None] = lambda topic: None
+        self.on_topic_gone: Callable[[Topic], None] = lambda topic: None
+        """Called in the turn in which a topic is no more: what belongs to it goes with it."""
         self.on_broker_configs: Callable[[str, dict[str, str]], None] = lambda node, configs: None
         self.group_configs: dict[str, dict[str, str]] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}
@@ -98,12 +108,7 @@ class Catalogue:
 
     async def put_topic(self, topic: Topic) -> None:
         """Create a topic, or change one."""
-        value = {
-            "id": str(topic.id),
-            "partitions": topic.partitions,
-            "configs": dict(topic.configs),
-        }
-        await self._write(f"topic/{topic.name}", value)
+        await self._write(f"topic/{topic.name}", topic.to_json())
 
     async def remove_topic(self, name: str) -> None:
         await self._write(f"topic/{name}", None)
@@ -136,9 +141,19 @@ class Catalogue:
         await self._write(f"feature/{name}", {"level": level})
 
     @property
+    def is_sound(self) -> bool:
+        """Whether what memory says is what a start would find."""
+        return self._partition.failed is None
+
+    @property
     def epoch(self) -> int:
         """Grows with every change."""
         return self._partition.log.durable_offset
+
+    @property
+    def producer_ids_end(self) -> int:
+        """No producer has been given an id from here on."""
+        return self._producer_ids_end
 
     async def next_producer_id(self) -> int:
         """An id that no producer has had before."""
@@ -202,8 +217,12 @@ class Catalogue:
         if known is not None:
             del self.by_id[known.id]
             self.deleted.add(known.id)
+            if value is None:
+                self.on_topic_gone(known)
         if value is not None:
-            topic = Topic(name, uuid.UUID(value["id"]), value["partitions"], value["configs"])
+            created_ms = value.get("created_ms", 0)
+            topic_id, partitions = uuid.UUID(value["id"]), value["partitions"]
+            topic = Topic(name, topic_id, partitions, value["configs"], created_ms)
             self.topics[name] = topic
             self.by_id[topic.id] = topic
             self.deleted.discard(topic.id)

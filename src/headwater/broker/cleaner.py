@@ -75,7 +75,7 @@ class Cleaner:
         with self._broker.supervisor.duty("cleaner", f"{partition.topic}-{partition.number}"):
             partition.compaction_failed, before = now_ms + RETRY_MS, partition.compaction_failed
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._broker.executor, compaction.prepare, partition.log)
+            await loop.run_in_executor(self._broker.duties, compaction.prepare, partition.log)
             plan = compaction.plan(
                 partition.log,
                 now_ms,

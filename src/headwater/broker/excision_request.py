@@ -1,17 +1,20 @@
 """One request to excise, read and judged; pure. `excisions` calls `read` for every record of its topic.
 
-Whoever may write to the topic can write anything: what is not exactly as it should be is `Refused`,
+Whoever may write to the topic can write anything: what is not exactly as it should be is `ExcisionRefused`,
 with a sentence for the audit record, and never an error of ours.
 
     {"id": "…", "topic": "orders", "target": {"salt": hex, "digest": hex}, "partitions": null,
-     "dry_run": false, "who": "…", "why": "…", "asked_ms": 0}
+     "dry_run": false, "who": "…", "why": "…", "asked_ms": 0, "topic_id": "…"}
 
+`who` is what the client says of itself; who it is stands beside the request (`authorship`). `topic_id`
+may be left out; the topic that has the name when the request is written is meant then.
 `target` names a key by the SHA-256 of salt and key, or `first_offset` and `last_offset`.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +29,7 @@ _TOLD = {"id": str, "topic": str, "who": str, "why": str, "asked_ms": int, "dry_
 """What the audit repeats of a request, if it is of this type."""
 
 
-class Refused(Exception):
+class ExcisionRefused(Exception):
     """A request that cannot be carried out, now or later."""
 
 
@@ -40,6 +43,8 @@ class Request:
     partitions: tuple[int, ...] | None
     """None: all of the topic."""
     dry_run: bool
+    topic_id: uuid.UUID | None
+    """None: of the topic that had this name when the request was written."""
 
 
 def told(value: bytes | None) -> dict[str, Any]:
@@ -71,54 +76,64 @@ def _object(value: bytes | None) -> dict[str, Any]:
 
 
 def read(value: bytes | None) -> Request:
-    """Raises Refused."""
+    """Raises ExcisionRefused."""
     if value is not None and len(value) > BYTES_MAX:
-        raise Refused(f"the request has {len(value)} bytes; {BYTES_MAX} are allowed")
+        raise ExcisionRefused(f"the request has {len(value)} bytes; {BYTES_MAX} are allowed")
     fields = _object(value)
     if not fields:
-        raise Refused("the request is not a JSON object")
+        raise ExcisionRefused("the request is not a JSON object")
     dry_run = fields.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise Refused("dry_run is neither true nor false")
+        raise ExcisionRefused("dry_run is neither true nor false")
     return Request(
         _text(fields, "id"),
         _text(fields, "topic"),
         _target(fields.get("target")),
         _partitions(fields.get("partitions")),
         dry_run,
+        _id(fields.get("topic_id")),
     )
+
+
+def _id(given: object) -> uuid.UUID | None:
+    if given is None:
+        return None
+    try:
+        return uuid.UUID(_text({"topic_id": given}, "topic_id"))
+    except ValueError:
+        raise ExcisionRefused("topic_id is not a UUID") from None
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str) or not 0 < len(found) <= TEXT_CHARS_MAX:
-        raise Refused(f"{name} is not a text of 1 to {TEXT_CHARS_MAX} characters")
+        raise ExcisionRefused(f"{name} is not a text of 1 to {TEXT_CHARS_MAX} characters")
     if not found.isprintable():
-        raise Refused(f"{name} has characters that cannot be written")
+        raise ExcisionRefused(f"{name} has characters that cannot be written")
     return found
 
 
 def _target(given: object) -> Target:
     if not isinstance(given, dict):
-        raise Refused("target is not an object")
+        raise ExcisionRefused("target is not an object")
     for name, value in given.items():
         kind = _TARGET.get(name)
         if kind is None:
-            raise Refused(f"target has an unknown field {str(name)[:100]!r}")
+            raise ExcisionRefused(f"target has an unknown field {str(name)[:100]!r}")
         if type(value) is not kind:
-            raise Refused(f"target: {name} is not of type {kind.__name__}")
+            raise ExcisionRefused(f"target: {name} is not of type {kind.__name__}")
     target = Target(**given)
     try:
         digest, _ = bytes.fromhex(target.digest), bytes.fromhex(target.salt)
     except ValueError:
-        raise Refused("target: salt and digest are not hexadecimal") from None
+        raise ExcisionRefused("target: salt and digest are not hexadecimal") from None
     if "digest" in given:
         if len(digest) != _DIGEST_BYTES:
-            raise Refused("target: digest is not a SHA-256")
+            raise ExcisionRefused("target: digest is not a SHA-256")
         if {"first_offset", "last_offset"} & given.keys():
-            raise Refused("target names a key and offsets; only one of them is allowed")
+            raise ExcisionRefused("target names a key and offsets; only one of them is allowed")
     elif not 0 <= target.first_offset <= target.last_offset <= OFFSET_MAX:
-        raise Refused("target names neither a key nor a range of offsets")
+        raise ExcisionRefused("target names neither a key nor a range of offsets")
     return target
 
 
@@ -126,9 +141,9 @@ def _partitions(given: object) -> tuple[int, ...] | None:
     if given is None:
         return None
     if not isinstance(given, list) or not given:
-        raise Refused("partitions is not a list of numbers")
+        raise ExcisionRefused("partitions is not a list of numbers")
     if any(type(number) is not int or number < 0 for number in given):
-        raise Refused("partitions has something in it that is no partition's number")
+        raise ExcisionRefused("partitions has something in it that is no partition's number")
     if len(set(given)) < len(given):
-        raise Refused("partitions names one of them twice")
+        raise ExcisionRefused("partitions names one of them twice")
     return tuple(given)

@@ -2,11 +2,12 @@
 
     __headwater_excisions   one JSON record per request (`headwater excise` writes them)
     __headwater_audit       one JSON record per request that was carried out or refused:
-                            who, when, what, why, how many; never the data
+                            who, when, what, why, how many; never the data (`authorship`)
 
 The request is in the log before anything happens, and the audit record after everything has: whatever
 lies between them at a start was interrupted, and is done again; excising twice is the same as once.
-A request that makes no sense is refused, and one that fails is tried again; neither holds up the others.
+A request is for the topic that it was written for, and for none that was made again under that name. One
+that makes no sense is refused, one that fails is tried again; neither holds up others (`excision_progress`).
 A request names a key by its salted hash only, so this topic holds nothing that would have to be excised.
 """
 
@@ -15,11 +16,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import uuid
 from typing import TYPE_CHECKING, Any
 
-from headwater.broker import excision_request, internal_topics
+from headwater.broker import authorship, excision_request, internal_topics
+from headwater.broker.catalogue import Topic
 from headwater.broker.child import run_child
-from headwater.broker.excision_request import Refused, Request
+from headwater.broker.excision_progress import ExcisionProgress
+from headwater.broker.excision_request import ExcisionRefused, Request
 from headwater.broker.partition import Partition
 from headwater.broker.swap import put_in_place
 from headwater.log import excision
@@ -40,6 +44,10 @@ REQUESTS = internal_topics.EXCISIONS
 AUDIT = internal_topics.AUDIT
 LOOK_SECONDS = 0.25
 RETRY_SECONDS = 5.0
+MADE_AGAIN = (
+    "the topic {!r} that this was asked for was deleted, and its records with it; those of a topic that "
+    "was made again under that name stay"
+)
 LEFT_MAX = 20
 """How many places that were left an audit record names."""
 
@@ -60,6 +68,9 @@ class Excisions:
         self._again: dict[str, records.Record] = {}
         """Requests that failed, by place; they are tried again, and keep no other from its turn."""
         self._again_at = 0.0
+        self._meant: dict[str, uuid.UUID] = {}
+        """Place of a request → the topic that had its name when it was first looked at."""
+        self._progress = ExcisionProgress(broker.catalogue)
 
     def start(self) -> None:
         self._task = self._broker.supervisor.run("excisions", self._run)
@@ -83,22 +94,34 @@ class Excisions:
             return
         if str(topic.id) != self._topic_id:  # the first look, or it was deleted and made again
             await self._read_audit()
-            self._topic_id, self._position, self._again = str(topic.id), 0, {}
+            self._topic_id, self._position = str(topic.id), 0
+            self._again, self._meant = {}, {}
+            self._progress.open(self._topic_id)
+            since = self._broker.topics.replay_from(requests, max(0, self._progress.last))
+            self._progress.trust(record for batch in since for record in batch.records)
         await self._try_again()
         end = requests.log.durable_offset
         if self._position >= end:
             return
         for batch in self._broker.topics.replay_from(requests, self._position):
             for record in batch.records:
-                await self._take(f"{self._topic_id}:{record.offset}", record)
+                if not self._progress.is_answered(record.offset):
+                    await self._take(f"{self._topic_id}:{record.offset}", record)
+                    await self._note(record)
                 self._position = record.offset + 1
         self._position = max(self._position, end)
+
+    async def _note(self, record: records.Record | None) -> None:
+        left = {_offset(place): str(self._meant.get(place, "")) for place in self._again}
+        with self._broker.supervisor.duty("excisions", "noting what is answered"):
+            await self._progress.note(record, left)
 
     async def _try_again(self) -> None:
         loop = asyncio.get_running_loop()
         if self._again and loop.time() >= self._again_at:
             for place, record in tuple(self._again.items()):
                 await self._take(place, record)
+            await self._note(None)
             self._again_at = loop.time() + RETRY_SECONDS
 
     async def _read_audit(self) -> None:
@@ -123,8 +146,8 @@ class Excisions:
             return
         with self._broker.supervisor.duty("excisions", f"request at offset {record.offset}"):
             self._again[place] = record
-            line = {**told, "request": place}
-            line |= await self._carry_out(record)
+            line = {**authorship.told(told, record.headers), "request": place}
+            line |= await self._carry_out(place, record)
             await self._audit(line)
             self._know(line)
             del self._again[place]
@@ -133,40 +156,55 @@ class Excisions:
 
     # ---- carrying out --------------------------------------------------------------------------
 
-    async def _carry_out(self, record: records.Record) -> dict[str, Any]:
+    async def _carry_out(self, place: str, record: records.Record) -> dict[str, Any]:
         try:
             request = excision_request.read(record.value)
+            authorship.check_right(self._broker.authorizer, record.headers, request.topic)
             if request.id in self._ids:
-                raise Refused("there was a request with this id before")
-            removed, left = await self._excise(request)
-        except Refused as refusal:
+                raise ExcisionRefused("there was a request with this id before")
+            removed, left = await self._excise(request, self._topic_of(request, place, record))
+        except ExcisionRefused as refusal:
             logger.warning("the excision at offset %d is refused: %s", record.offset, refusal)
             return {"status": "refused", "error": str(refusal)}
         line = {"status": "done", "removed": sum(removed.values()), "partitions": removed}
         if left:
-            why = f"not all could be looked into: {left[0]}. Mend it (`headwater check`), and ask again"
+            why = f"not all could be looked into: {left[0]}. Repair it (`headwater check`), and ask again"
             line |= {"status": "incomplete", "left": left[:LEFT_MAX], "error": why}
             logger.error("the excision at offset %d is incomplete: %s", record.offset, left[0])
         return line
 
-    async def _excise(self, request: Request) -> tuple[dict[int, int], list[str]]:
-        """Records removed (or, in a dry run, found) in each partition; what was left, and why."""
-        topic = request.topic
-        known = self._broker.catalogue.topics.get(topic)
+    def _topic_of(self, request: Request, place: str, record: records.Record) -> Topic:
+        """The topic that the request was written for. Raises ExcisionRefused if it is no more."""
+        known = self._broker.catalogue.topics.get(request.topic)
         if known is None:
-            raise Refused(f"there is no topic {topic!r}")
-        if topic.startswith("__"):
-            raise Refused(f"{topic} belongs to the broker")
+            raise ExcisionRefused(f"there is no topic {request.topic!r}")
+        if not internal_topics.excisable(request.topic):
+            raise ExcisionRefused(f"{request.topic} belongs to the broker")
+        kept = self._progress.meant(_offset(place))
+        first_seen = self._meant.setdefault(place, uuid.UUID(kept) if kept else known.id)
+        meant = request.topic_id or first_seen
+        is_older = request.topic_id is None and record.timestamp < known.created_ms
+        if meant != known.id or is_older:
+            raise ExcisionRefused(MADE_AGAIN.format(request.topic))
+        return known
+
+    async def _excise(self, request: Request, known: Topic) -> tuple[dict[int, int], list[str]]:
+        """Records removed (or, in a dry run, found) in each partition; what was left, and why."""
+        topic = known.name
         numbers = range(known.partitions) if request.partitions is None else request.partitions
         missing = [number for number in numbers if number >= known.partitions]
         if missing:
-            raise Refused(f"there is no partition {topic}-{missing[0]}")
+            raise ExcisionRefused(f"there is no partition {topic}-{missing[0]}")
         removed: dict[int, int] = {}
         left: list[str] = []
         for number in numbers:
             partition = self._broker.partition(topic, number)
+            if known.id not in self._broker.catalogue.by_id:
+                raise ExcisionRefused(MADE_AGAIN.format(topic))
+            if (topic, number) in self._broker.topics.offline:
+                raise StorageFailed(self._broker.topics.offline[topic, number])  # tried again
             if partition is None:
-                raise Refused(f"there is no partition {topic}-{number}")
+                raise ExcisionRefused(f"there is no partition {topic}-{number}")
             result = await self._excise_partition(partition, request.target, request.dry_run)
             removed[number] = result.records_read - result.records_kept
             left += [*result.damaged, *result.unreadable]
@@ -178,8 +216,10 @@ class Excisions:
         async with partition.rewriting:
             if partition.log.active.size:
                 partition.roll(self._broker.clock.now_ms())
-            await partition.settle()
-            log, end_offset = partition.log, partition.log.durable_offset
+            log, end_offset = partition.log, partition.log.next_offset
+            await partition.flushed()
+            if partition.failed is not None:
+                raise StorageFailed(str(partition.failed))  # tried again
             segments = [s for s in log.segments[:-1] if s.size and s.next_offset <= end_offset]
             work = Work(
                 tuple(Source(s.base_offset, s.next_offset, s.size) for s in segments),
@@ -222,6 +262,10 @@ def _plan(work: Work, segments: list[Segment]) -> Plan:
         producers={},
         segments=tuple(segments),
     )
+
+
+def _offset(place: str) -> int:
+    return int(place.rpartition(":")[2])
 
 
 def _line(record: records.Record) -> dict[str, Any]:

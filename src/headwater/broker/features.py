@@ -3,12 +3,27 @@
 ApiVersions tells clients (a Java producer chooses its transaction protocol by `transaction.version`),
 UpdateFeatures changes the levels, the catalogue keeps those that were changed. A feature is there if
 the API is that it stands for; without a change its level is the highest.
+
+Keeps APIs shut whose feature has been switched off with UpdateFeatures, as Kafka does.
+
+`group.version` 0 ends the newer consumer protocol, `share.version` 0 share groups: their APIs are still
+offered, and answer UNSUPPORTED_VERSION. The broker puts these gates in place once, at start; each is
+one look at a level, before those APIs only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Container, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Handler, Later, Response
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
 
 METADATA_VERSION = "metadata.version"
 
@@ -31,7 +46,7 @@ KNOWN = {
 and streams.version (no streams groups)."""
 
 
-class Refused(Exception):
+class FeatureRefused(Exception):
     """A level that may not be, in Kafka's words."""
 
 
@@ -62,7 +77,7 @@ class Features:
         return 0 if feature is None else self._changed.get(name, feature.high)
 
     def check(self, updates: Sequence[Update]) -> dict[str, int]:
-        """The levels that these updates lead to, or `Refused`: all of them or none."""
+        """The levels that these updates lead to, or `FeatureRefused`: all of them or none."""
         levels = {name: self.level(name) for name in self.supported}
         for update in updates:
             self._check_one(update, levels)
@@ -73,19 +88,23 @@ class Features:
         name, level, kind = update
         invalid = f"Invalid update version {level} for feature {name}."
         if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-            raise Refused(f"{invalid} The controller does not support the given upgrade type.")
+            raise FeatureRefused(
+                f"{invalid} The controller does not support the given upgrade type."
+            )
         if level < 0:
-            raise Refused(f"{invalid} A feature version cannot be less than 0.")
+            raise FeatureRefused(f"{invalid} A feature version cannot be less than 0.")
         feature = self.supported.get(name)
         who = f"Local controller {self._node_id}"
         if feature is None:
-            raise Refused(f"{invalid} {who} does not support this feature.")
+            raise FeatureRefused(f"{invalid} {who} does not support this feature.")
         if not feature.low <= level <= feature.high:
-            raise Refused(f"{invalid} {who} only supports versions {feature.low}-{feature.high}")
+            raise FeatureRefused(
+                f"{invalid} {who} only supports versions {feature.low}-{feature.high}"
+            )
         if level >= levels[name]:
             return
         if kind == UPGRADE:
-            raise Refused(
+            raise FeatureRefused(
                 f"{invalid} Can't downgrade the version of this feature without setting the upgrade "
                 "type to either safe or unsafe downgrade."
             )
@@ -96,4 +115,41 @@ class Features:
                 if kind == SAFE_DOWNGRADE
                 else "Unsafe metadata downgrade is not supported in this version."
             )
-            raise Refused(f"Unsupported {name} downgrade from {levels[name]} to {level}. {why}")
+            raise FeatureRefused(
+                f"Unsupported {name} downgrade from {levels[name]} to {level}. {why}"
+            )
+
+
+GATES = {
+    **dict.fromkeys((68, 69), "group.version"),
+    **dict.fromkeys((76, 77, 78, 79, 90, 91, 92), "share.version"),
+}
+"""API → the feature that it is part of."""
+
+
+def gated(apis: Mapping[int, Api], features: Features) -> dict[int, Api]:
+    """The same APIs, those of a feature behind its gate."""
+    return {
+        key: replace(api, handle=_gated(api.handle, features, GATES[key])) if key in GATES else api
+        for key, api in apis.items()
+    }
+
+
+def _gated(inner: Handler, features: Features, feature: str) -> Handler:
+    def handle(
+        broker: Broker, request: Any, context: Context
+    ) -> Response | Later | Awaitable[Response]:
+        if features.level(feature) > 0:
+            return inner(broker, request, context)
+        return _shut(request)
+
+    return handle
+
+
+def _shut(request: Any) -> dict[str, Any]:
+    error = {"error_code": ErrorCode.unsupported_version, "error_message": None}
+    if hasattr(request, "group_ids"):
+        return {"groups": [{"group_id": each, **error} for each in request.group_ids]}
+    if hasattr(request, "groups"):
+        return {"groups": [{"group_id": each.group_id, **error} for each in request.groups]}
+    return error

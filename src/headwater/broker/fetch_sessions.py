@@ -3,14 +3,16 @@
 Fetch asks here which partitions a request is about, and which of the answers have changed. A session
 belongs to whoever knows its id; its epoch counts requests, so that a lost answer is noticed. There are
 at most `max.incremental.fetch.session.cache.slots`; a new one takes the place of one that has been
-silent for two minutes, or else the client goes on with full requests. What all of them remember is
-bounded, too: beyond that there is no new session, and one that grows too large is forgotten.
+silent for two minutes, or else the client goes on with full requests. What each and all of them remember
+is bounded, too: beyond that there is no new session, and one that grows too large is forgotten. A
+partition that does not exist stays in its session: the client believes it to be there, and would wait for
+ever for one that is made later.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,8 @@ EPOCH_INITIAL, EPOCH_FINAL = 0, -1
 EVICT_SECONDS = 120.0
 SESSIONS_BYTES_MAX = 64 * 1024**2
 """Of memory for what sessions remember: some 200,000 partitions."""
+SESSION_PARTITIONS_MAX = 10_000
+"""Of one session: an empty request is answered by a look at all of them."""
 _ASKED_BYTES = 300
 
 Key = tuple[object, int]
@@ -56,8 +60,9 @@ class Session:
     """About how many bytes it takes."""
 
 
-Rows = list[tuple[Asked, dict[str, Any]]]
-"""With each partition that was asked for, its part of the answer."""
+Row = tuple[Asked, dict[str, Any]]
+"""A partition that was asked for, and its part of the answer."""
+Rows = list[Row]
 
 
 class FetchSessions:
@@ -103,14 +108,14 @@ class FetchSessions:
         if known.by_id != by_id:
             return None, [], ErrorCode.fetch_session_topic_id_error
         self._update(known, asked, request, by_id)
-        if self._size > SESSIONS_BYTES_MAX:
+        if self._size > SESSIONS_BYTES_MAX or len(known.asked) > SESSION_PARTITIONS_MAX:
             self.forget(known.id)
             return None, [], ErrorCode.fetch_session_id_not_found
         return known, list(known.asked.values()), ErrorCode.none
 
     def _create(self, asked: dict[Key, Asked], by_id: bool) -> Session | None:
         size = _size(asked)
-        if not asked or not self._make_room(size):
+        if not 0 < len(asked) <= SESSION_PARTITIONS_MAX or not self._make_room(size):
             return None
         number = 0
         while number == 0 or number in self._sessions:
@@ -158,7 +163,7 @@ class FetchSessions:
         return session_id
 
     @staticmethod
-    def changed(session: Session, rows: Rows) -> Rows:
+    def changed(session: Session, rows: Sequence[Row]) -> Rows:
         """The rows that an incremental answer must carry; those with data move to the end."""
         out = []
         for asked, row in rows:

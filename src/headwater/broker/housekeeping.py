@@ -13,7 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
+from headwater.broker.slices import Pace
 from headwater.log import retention
+from headwater.log.producers import SILENT_MS
 from headwater.log.segment import SUFFIXES, Segment
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class Housekeeping:
             ("retention", self._retention_seconds, self.retain),
             ("checkpoints", self._checkpoint_seconds, self._checkpoint),
             ("release", lambda: RELEASE_SECONDS, self._release),
+            ("state of groups", lambda: CHECKPOINT_SECONDS, self._broker.state.recount),
             ("share state", lambda: RELEASE_SECONDS, self._broker.shares.tidy),
         ]
         for name, seconds, duty in duties:
@@ -67,7 +70,7 @@ class Housekeeping:
 
     async def _in_disk_thread(self, function: Callable[..., None], *arguments: object) -> None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._broker.executor, function, *arguments)
+        await loop.run_in_executor(self._broker.duties, function, *arguments)
 
     async def retain(self) -> None:
         """Drop segments that are too old, too many, or before the start of their log."""
@@ -85,10 +88,10 @@ class Housekeeping:
                 return  # another topic may have its folder by now
             if log.config.compact and log.is_overdue(now_ms):
                 partition.roll(now_ms)  # so that an idle log gets clean, too
-            loop, end_offset = asyncio.get_running_loop(), log.next_offset
-            count = await loop.run_in_executor(
-                self._broker.executor, retention.expired, log, now_ms
-            )
+            loop, end_offset, config = asyncio.get_running_loop(), log.next_offset, log.config
+            count = await loop.run_in_executor(self._broker.duties, retention.expired, log, now_ms)
+            if log.config != config:
+                return  # what was to go may be wanted now: the next round looks again
             if count and log.segments[count - 1].next_offset > end_offset:
                 count -= 1  # it was the active one, and has got new records meanwhile
             if not count:
@@ -104,7 +107,7 @@ class Housekeeping:
             try:
                 await self._in_disk_thread(_remove_files, dropped)
             finally:  # what could not be removed goes at the next start
-                await partition.when_unread()
+                await partition.cold_reads.over()
                 for segment in dropped:
                     segment.close()
         logger.info(
@@ -126,27 +129,33 @@ class Housekeeping:
         broker.memory.tick(broker.clock.monotonic(), tuple(broker.connections))
 
     async def _watch_space(self) -> None:
-        await self._broker.disk_space.watch(self._broker.executor)
+        await self._broker.disk_space.watch(self._broker.duties)
 
     async def _close_idle(self) -> None:
         limit_ms = self._broker.settings.get("connections.max.idle.ms")
         now = self._broker.clock.monotonic()
         for connection in tuple(self._broker.connections):
-            if 0 <= limit_ms / 1000 < now - connection.last_active and (
+            if 0 <= limit_ms / 1000 < now - connection.inbound.last_active and (
                 connection.stuck or not connection.busy
             ):
                 connection.fail("silent for longer than connections.max.idle.ms", logging.INFO)
 
     async def _release(self) -> None:
         """Give back descriptors and indexes of sealed segments, and forget silent producers."""
-        before_ms = self._broker.clock.now_ms() - self._broker.settings.get(
-            "producer.id.expiration.ms"
-        )
+        now_ms = self._broker.clock.now_ms()
+        silent_ms: int = self._broker.settings.get("producer.id.expiration.ms")
+        census = self._broker.store.census
+        if census.count > census.most() // 2:
+            silent_ms = min(silent_ms, SILENT_MS)  # new ones need the room more than these
+        before_ms = now_ms - silent_ms
+        pace = Pace(self._broker.supervisor.monotonic)
         for partition in tuple(self._broker.topics.partitions.values()):
             with self._broker.supervisor.duty("release", f"{partition.topic}-{partition.number}"):
-                partition.log.producers.expire(before_ms)
+                partition.log.producers.expire(before_ms, now_ms)
                 if not partition.cold_reads and not partition.maintenance.locked():
                     partition.log.release()
+            await pace.rest()
+        self._broker.store.count_producers()
 
     def _retention_seconds(self) -> float:
         wanted: int = self._broker.settings.get("log.retention.check.interval.ms")

@@ -14,8 +14,13 @@ dead letters), with an authorizer or without: `Topics` and the handlers ask here
   INVALID_TOPIC_EXCEPTION, as Kafka answers for its own three. The others are how programs outside the
   broker ask it for something or keep what they know, as ordinary clients; where there is an authorizer,
   whoever changes a `__headwater_` topic must be allowed to alter the cluster as well
-  (`security.rules.asking`).
-- DeleteTopics is allowed, as with Kafka: the owner makes its topic again when it is next needed.
+  (`security.rules.permission`).
+- Kafka's own three are what a coordinator knows, and its memory is a view of them: they cannot be deleted
+  (INVALID_TOPIC_EXCEPTION, as for the deletion of their records). Kafka would begin anew with nothing,
+  while consumers and producers go on. The others can: the owner makes its topic again when it is next
+  needed.
+- `__headwater_keys` holds secrets: an ACL for every topic (`*`) does not reach it, only one that names it or
+  a prefix of it (`named`). It steers nothing, so who writes it need not be allowed to alter the cluster.
 - The partition of a record in Kafka's own three is a hash of its key: they do not grow (`hashed`).
 """
 
@@ -38,6 +43,7 @@ SHARE_GROUP_STATE = "__share_group_state"
 EXCISIONS = "__headwater_excisions"
 AUDIT = "__headwater_audit"
 HEALTH = "__headwater_health"
+SUBJECT_KEYS = "__headwater_keys"
 CLIENT_METRICS = "__client_metrics"
 
 KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
@@ -80,6 +86,8 @@ class InternalTopic:
     """The setting with their number; else there is one."""
     loss: str = "what these records said is not known"
     """What it means when records of it cannot be read."""
+    named: bool = False
+    """Whether it holds secrets: rights to it must name it, and its records can be excised."""
 
     @property
     def hashed(self) -> bool:
@@ -128,7 +136,7 @@ TABLE: Mapping[str, InternalTopic] = {
         "the broker",
         False,
         _KEPT_FOR_EVER,
-        loss="what was excised there is not told any more, and is excised once more",
+        loss="what was excised there is not told any more",
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",
@@ -141,6 +149,14 @@ TABLE: Mapping[str, InternalTopic] = {
         "the broker",
         False,
         defaults=lambda _: {"retention.ms": str(_WEEK_MS), "segment.bytes": str(16 * 1024**2)},
+    ),
+    SUBJECT_KEYS: InternalTopic(
+        "events: keys of personal data",
+        True,
+        _COMPACTED,
+        lambda _: {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "3600000"},
+        loss="what was sealed by keys that were written there cannot be read",
+        named=True,
     ),
     "__headwater_capture": InternalTopic("captures: their positions", True, _COMPACTED),
     "__headwater_verified": InternalTopic("views: when they were verified", True, _COMPACTED),
@@ -191,6 +207,26 @@ def java_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value & 0x7FFFFFFF
+
+
+def why_kept(name: str) -> str | None:
+    """Why a topic cannot be deleted, in one sentence; None: it can."""
+    return (
+        f"{name} is all that its coordinator knows; it cannot be deleted."
+        if name in KAFKAS
+        else None
+    )
+
+
+def needs_a_name(name: str) -> bool:
+    """Whether only rights that name it, or a prefix of it, reach it."""
+    row = find(name)
+    return row is not None and row.named
+
+
+def excisable(name: str) -> bool:
+    """Whether records of a topic may be taken out for good: all but the broker's own."""
+    return not name.startswith("__") or needs_a_name(name)
 
 
 def written_by_broker(name: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ def run(
     )
     before, now = raise_limit()
     logging.getLogger("headwater.broker").debug("may open %d files (%d before)", now, before)
-    import headwater.record.only_kio  # noqa: F401 (before anything that needs kio)
+    import headwater.wire.only_kio  # noqa: F401 (before anything that needs kio)
     from headwater.broker.broker import Broker
 
     # Requests are freed by reference counting; looking for cycles after every few hundred objects
@@ -43,6 +44,7 @@ def run(
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     broker = Broker(data, listen, settings, durability, advertise)
+    os.umask(int(str(broker.settings.get("headwater.umask")), 8))
     try:
         import uvloop
     except ImportError:  # not to be had on this platform

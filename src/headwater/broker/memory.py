@@ -5,14 +5,15 @@ Connections and handlers take from it and give back; the broker owns it. Four ki
     frames      requests that are still coming in, as large as they have announced to be
     requests    decoded requests, as large as they are then, until they are answered
     payloads    records that are decompressed to be checked
-    answers     what has been written to a socket and not been taken by its client
+    answers     what has been written to a socket and not been taken by its client, or is being read for it
 
 Nothing waits inside: who finds no room stops reading (or does not begin to answer) and is called when
-there is some, first come, first served, in three queues that do not hold each other up:
+there is some, first come, first served, in four queues that do not hold each other up:
 
     small   frames of up to 1 MiB: while the whole is within the limit
     large   larger frames: the same, and they have no more than half of it together
     answer  Fetch and ShareFetch: while answers have less than half of the limit
+    list    lists of groups, producers and the like: the same, and one at a time
 
 While no more than a quarter is used, one is let through whatever its size, so that nothing waits for
 ever: what is held stays within the limit, or a quarter of it and one largest request. Requests of up
@@ -34,7 +35,7 @@ STALL_SECONDS = 3.0
 """Without a byte for so long, while others wait for memory, a connection that holds some is dropped."""
 HOLD_SECONDS = 30.0
 """The same, however many bytes trickle."""
-SMALL, LARGE, ANSWER = "small", "large", "answer"
+SMALL, LARGE, ANSWER, LIST = "small", "large", "answer", "list"
 
 
 class Holder(Protocol):
@@ -57,8 +58,10 @@ class MemoryBudget:
         self._large = 0
         """Of the frames, those in the queue of that name."""
         self._waiting: dict[str, OrderedDict[Holder, None]] = {
-            queue: OrderedDict() for queue in (SMALL, LARGE, ANSWER)
+            queue: OrderedDict() for queue in (SMALL, LARGE, ANSWER, LIST)
         }
+        self._lister: Holder | None = None
+        """For whom a list is being made; it is counted when it is written to the socket."""
         self._turn: Holder | None = None
         """Who is being asked whether there is room for it now."""
 
@@ -142,6 +145,22 @@ class MemoryBudget:
         self._waiting[ANSWER].pop(holder, None)
         return True
 
+    def may_list(self, holder: Holder) -> bool:
+        """Whether to begin an answer that lists what clients have made; if not, `holder` waits for it."""
+        taken = self._lister is not None and self._lister is not holder
+        if taken or not self.answer_bytes() or self._is_behind(holder, LIST):
+            self._waiting[LIST][holder] = None
+            return False
+        self._waiting[LIST].pop(holder, None)
+        self._lister = holder
+        return True
+
+    def listed(self, holder: Holder) -> None:
+        """Its list is written, and counted, or will never be."""
+        if self._lister is holder:
+            self._lister = None
+            self.let_in()
+
     # ---- those who wait ------------------------------------------------------------------------
 
     def _is_behind(self, holder: Holder, queue: str) -> bool:
@@ -168,6 +187,7 @@ class MemoryBudget:
         """It is gone."""
         for waiting in self._waiting.values():
             waiting.pop(holder, None)
+        self.listed(holder)
 
     def tick(self, now: float, holders: tuple[Holder, ...]) -> None:
         """Once a second: whoever stalls keeps nobody else out."""

@@ -9,6 +9,11 @@ is fenced until the next start has read the disk again. A segment that could not
 nothing. Whatever the disk does, callers meet StorageFailed and nothing else. Whoever waits is told for
 itself: one that fails keeps nobody behind it from its answer, and many are told in several turns of
 the event loop.
+
+- A commit must end on the log it was taken from: before the log is read anew, appends are refused, and
+  only then what is on its way is waited for.
+- A failure must be told to those who waited when it happened, and to nobody who came later.
+- Nobody may wait for a partition to be idle, unless it takes no appends: it may never be.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from headwater.broker.cold_reads import ColdReads
 from headwater.broker.disk import TURN_S, DiskThreads
 from headwater.log.partition import Commit, PartitionLog, StorageFailed, SyncFailed
 from headwater.record.batch import BatchHeader
@@ -39,21 +45,22 @@ Done = Callable[[Exception | None], None]
 class Watcher(Protocol):
     """Someone who wants to know that there is more to read."""
 
-    def grew(self, size: int) -> None: ...
+    def grew(self, size: int, partition: Partition) -> None: ...
 
 
 class Partition:
     """The one owner of a `PartitionLog`."""
 
     __slots__ = (
+        "_commit_ended",
         "_committing",
         "_disk",
         "_failed",
         "_must_reopen",
         "_recovering",
+        "_refused",
         "_reopen",
         "_reported",
-        "_settled",
         "_supervisor",
         "_telling",
         "_waiting",
@@ -81,8 +88,8 @@ class Partition:
         self.number = number
         self.log = log
         self.watchers: set[Watcher] = set()
-        self.cold_reads = 0
-        """Reads under way in other threads; segments stay open as long as there are any."""
+        self.cold_reads = ColdReads()
+        """Reads under way in other threads; what they read stays open for as long as they take."""
         self.rewriting = asyncio.Lock()
         """Held by whoever has segments written anew: compaction, excision."""
         self.maintenance = asyncio.Lock()
@@ -97,8 +104,11 @@ class Partition:
         self._must_reopen = False
         self._recovering: asyncio.Task[None] | None = None
         self._committing = False
-        self._settled: asyncio.Future[None] | None = None
+        self._commit_ended: asyncio.Future[None] | None = None
+        """For those who wait until the commit that is at the disk has ended, well or badly."""
         self._waiting: deque[tuple[int, Done]] = deque()
+        self._refused: list[tuple[Done, Exception]] = []
+        """Whose records could not be written; told once the log has gone back to what is durable."""
         self._waking: deque[tuple[Watcher, int]] = deque()
         """Watchers that are still to hear of growth, with its size."""
         self._telling = False
@@ -155,9 +165,9 @@ class Partition:
         """Call `done` once everything before `next_offset` is durable, or with why it will not be."""
         if next_offset <= self.log.durable_offset:
             done(None)
-        elif self._failed is not None:
+        elif self._failed is not None and (self.is_closed or not self._committing):
             done(self._failed)
-        else:
+        else:  # what is at the disk may get there, though nothing more is taken
             self._waiting.append((next_offset, done))
 
     def durable(self, next_offset: int) -> asyncio.Future[None]:
@@ -180,46 +190,47 @@ class Partition:
 
     def _commit(self) -> None:
         """Send what is staged to the disk; small writes that nobody waits to be synced go at once."""
-        while (commit := self.log.take()) is not None:
+        log = self.log
+        while (commit := log.take()) is not None:
             self._committing = True
             if not commit.is_quick or commit.size() > INLINE_BYTES_MAX:
-                self._disk.submit(commit.run, partial(self._committed, commit))
+                self._disk.submit(commit.run, partial(self._committed, log, commit))
                 return
             try:
                 commit.run()
             except OSError as error:
                 self._write_failed(error)
                 return
-            if self.log.fenced:  # by a sync of what was written before
+            if log.fenced:  # by a sync of what was written before
                 self._write_failed(SyncFailed("it could not be synced"))
                 return
-            self._finish(commit)
-        self._idle()
-
-    def _idle(self) -> None:
-        """Nothing is on its way to the disk."""
+            self._finish(log, commit)
         self._committing = False
-        if self._settled is not None:
-            self._settled.set_result(None)
-            self._settled = None
 
-    def _committed(self, commit: Commit, error: BaseException | None) -> None:
-        if error is None and self.log.fenced:
+    def _committed(self, log: PartitionLog, commit: Commit, error: BaseException | None) -> None:
+        if error is None and log.fenced:
             error = SyncFailed("it could not be synced")
         if error is not None:
             self._write_failed(error)
             return
-        self._finish(commit)
+        self._finish(log, commit)
         self._commit()
 
-    def _finish(self, commit: Commit) -> None:
-        before = self.log.durable_offset
-        self.log.finish(commit)
-        if self.log.durable_offset > before and self.watchers:
+    def _finish(self, log: PartitionLog, commit: Commit) -> None:
+        assert log is self.log, "a log was exchanged while a commit of it was under way"
+        before = log.durable_offset
+        log.finish(commit)
+        if log.durable_offset > before and self.watchers:
             size = commit.size()
             self._waking.extend((watcher, size) for watcher in self.watchers)
+        self._tell_of_end()
         if not self._telling:
             self._tell()
+
+    def _tell_of_end(self) -> None:
+        if self._commit_ended is not None:
+            self._commit_ended.set_result(None)
+            self._commit_ended = None
 
     def _tell(self) -> None:
         """Tell those whose time has come, for a while; the rest in the next turns."""
@@ -231,6 +242,11 @@ class Partition:
                 self._supervisor.soon(WAITERS, self._tell)
                 return
 
+    def _tell_durable(self) -> None:
+        """All at once: what is durable is, whatever comes now."""
+        while self._tell_one():
+            pass
+
     def _tell_one(self) -> bool:
         """Whether there was one: first those who wait for their own records."""
         if self._waiting and self._waiting[0][0] <= self.log.durable_offset:
@@ -239,7 +255,7 @@ class Partition:
         if self._waking:
             watcher, size = self._waking.popleft()
             if watcher in self.watchers:  # it may have had its answer meanwhile
-                self._supervisor.call(WAITERS, watcher.grew, size)
+                self._supervisor.call(WAITERS, watcher.grew, size, self)
             return True
         return False
 
@@ -247,23 +263,26 @@ class Partition:
         """Refuse everything that is not durable, and go back to what is."""
         logger.error(
             "%s-%d: writing failed (%s); what was not acknowledged is refused. "
-            "Free or mend the disk.",
+            "Free or replace the disk.",
             self.topic,
             self.number,
             error,
         )
-        while self._tell_one():  # what is durable is, whatever comes now
-            pass
+        self._tell_durable()
         self._supervisor.call(WAITERS, self._disk.write_failed, error)
         self.log.forget_staged()
+        self._committing = False
+        self._tell_of_end()
         if isinstance(error, SyncFailed):
             self._fence(error)
             self._tell_waiting(StorageFailed(str(error)))
         else:
             self._failed = StorageFailed(str(error))
             self._must_reopen = self.log.fenced = True
+            failure = self._refusal(error)
+            self._refused += [(done, failure) for _, done in self._waiting]
+            self._waiting.clear()
             self._begin_recovery()
-        self._idle()
 
     def _fence(self, error: SyncFailed) -> None:
         """Nobody knows what is on disk, until a start has read it."""
@@ -275,20 +294,26 @@ class Partition:
         for _, done in waiting:
             self._supervisor.call(WAITERS, done, failure)
 
+    def _tell_refused(self) -> None:
+        refused, self._refused = self._refused, []
+        for done, failure in refused:
+            self._supervisor.call(WAITERS, done, failure)
+
+    # ---- going back ------------------------------------------------------------------------------
+
     def _begin_recovery(self) -> None:
         if self._must_reopen and self._recovering is None:
             self._recovering = self._supervisor.spawn("recovery", self._recover())
 
     async def _recover(self) -> None:
         """Go back to what is durable, then tell those who waited: they may send it again at once."""
-        failure = self._refusal(self._failed)
         try:
             async with self.maintenance:  # whoever changes the folder's files comes first
                 if self._must_reopen:
                     await self._read_anew()
         finally:
             self._recovering = None
-            self._tell_waiting(failure)
+            self._tell_refused()
         if self._must_reopen:
             self._retry()
 
@@ -297,7 +322,13 @@ class Partition:
         self._supervisor.later(RETRY_SECONDS, "recovery", self._begin_recovery)
 
     async def _read_anew(self) -> None:
-        """The log as the disk has it; disk work, in a thread. Held: `maintenance`."""
+        """The log as the disk has it; disk work, in a thread. Held: `maintenance`. Nothing is appended
+        from here to the end."""
+        await self.written()
+        if not self._must_reopen:
+            return  # a sync failed meanwhile, or it was closed
+        self._tell_durable()
+        self.log.fenced = True
         loop = asyncio.get_running_loop()
         done: asyncio.Future[PartitionLog] = loop.create_future()
         found: list[PartitionLog] = []
@@ -319,28 +350,34 @@ class Partition:
             logger.error("%s-%d: not recovered: %s", self.topic, self.number, error)
             self._failed = StorageFailed(str(error))
         else:
-            log.start_offset = max(log.start_offset, self.log.start_offset)
-            self.log.abandon()
-            self.log = log
+            self._adopt(log)
             if self._must_reopen:  # else it was closed, or its topic deleted, meanwhile
                 self._failed, self._must_reopen = None, False
 
+    def _adopt(self, log: PartitionLog) -> None:
+        """Whatever the old log was told while the new one was being read holds for that one, too."""
+        old, self.log = self.log, log
+        log.config = old.config
+        log.start_offset = max(log.start_offset, old.start_offset)
+        old.forget_staged()
+        self._supervisor.spawn("recovery", self._abandon(old))
+
+    async def _abandon(self, log: PartitionLog) -> None:
+        await self.cold_reads.over()
+        log.abandon()
+
     async def reopen(self, error: Exception) -> None:
         """Read the log's folder anew: a change of its files failed half-way. Held: `maintenance`."""
-        await self.written()
+        if self._failed is None and self.log.fenced:
+            error = SyncFailed("it could not be synced")
         if self._failed is None or self._must_reopen:
-            self._failed = StorageFailed(str(error))
-            self._must_reopen = self.log.fenced = True
+            self._failed, self._must_reopen = StorageFailed(str(error)), True
             await self._read_anew()
             if isinstance(error, SyncFailed):
                 self._fence(error)
             elif self._must_reopen:
                 self._retry()
-
-    async def when_unread(self) -> None:
-        """Return once no other thread reads this log."""
-        while self.cold_reads:
-            await asyncio.sleep(0.01)
+            self._tell_refused()
 
     def report_damage(self, error: Exception | str) -> None:
         """Say it once for each place, however often it is read."""
@@ -348,32 +385,47 @@ class Partition:
             self._reported.add(str(error))
             logger.error("%s-%d: %s", self.topic, self.number, error)
 
-    async def written(self) -> None:
-        """Return when nothing is on its way to the disk."""
+    # ---- waiting for the disk --------------------------------------------------------------------
+
+    async def flushed(self) -> None:
+        """Return when what was staged before is written, the indexes of a sealed segment included, or
+        is refused (`failed`). What comes meanwhile is not waited for."""
+        await self._end_of_commit()  # the one that is at the disk
+        await self._end_of_commit()  # the one that has what had gathered behind it
+
+    async def _end_of_commit(self) -> None:
         if self._committing:
-            if self._settled is None:
-                self._settled = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._settled)
+            if self._commit_ended is None:
+                self._commit_ended = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._commit_ended)
+
+    async def written(self) -> None:
+        """Return when nothing is on its way to the disk. Appends must be refused: else they go on."""
+        while self._committing:
+            await self._end_of_commit()
 
     async def settle(self) -> None:
         """Return when neither a commit nor a recovery is under way. Not to be called by whoever holds
-        `maintenance`: a recovery may be waiting for that."""
+        `maintenance`: a recovery may be waiting for that. Appends must be refused."""
         while self._committing or self._recovering is not None:
             await self.written()
             if self._recovering is not None:
                 await asyncio.wait([self._recovering])
 
     async def close(self) -> None:
-        """Everything staged is written; then no more appends."""
-        await self.settle()
-        self.refuse(StorageFailed("the partition is closed"))
+        """No more appends; then everything staged is written."""
+        closed = StorageFailed("the partition is closed")
+        while self._failed is None or self._committing or self._recovering is not None:
+            self._failed = self._failed or closed
+            await self.settle()  # a recovery lets them in again
+        self.refuse(closed)
 
     def refuse(self, why: Exception) -> None:
         """No more appends, and nobody waits any longer: deleted, or the broker stops."""
-        while self._tell_one():
-            pass
+        self._tell_durable()
         self.is_closed = True
         self._failed, self._must_reopen = why, False
         self._tell_waiting(why)
-        for watcher in tuple(self.watchers):
-            self._supervisor.call(WAITERS, watcher.grew, 0)
+        self._tell_refused()
+        self._waking.extend((watcher, 0) for watcher in self.watchers)
+        self._tell()

@@ -5,7 +5,7 @@ refuses what is not in it. A handler is a plain function
 
     handle(broker, request, context) -> dict | Later | Awaitable[dict]
 
-`request` is kio's entity of the version that the client chose, the dict is the response (see `wire`).
+`request` is kio's entity of the version that the client chose, the dict is the response (see `messages`).
 A handler that can answer at once returns a dict: no task is made for it. One that has to wait returns a
 `Later`, or is a coroutine.
 """
@@ -33,11 +33,12 @@ NO_ANSWER: Response = MappingProxyType({})
 class Later:
     """An answer that comes later. Lighter than a future: `set` calls its one listener at once."""
 
-    __slots__ = ("_listener", "_on_failure", "failure", "on_cancel", "response")
+    __slots__ = ("_listener", "_on_failure", "failure", "is_cancelled", "on_cancel", "response")
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self.response: Response | None = None
         self.failure: Exception | None = None
+        self.is_cancelled = False
         self.on_cancel = on_cancel
         """Called if the client goes away first."""
         self._listener: Callable[[Response], None] | None = None
@@ -68,6 +69,7 @@ class Later:
             self._listener, self._on_failure = listener, on_failure
 
     def cancel(self) -> None:
+        self.is_cancelled = True
         self._listener = self._on_failure = None
         if self.on_cancel is not None:
             self.on_cancel()
@@ -87,6 +89,16 @@ class Context:
     def principal(self) -> str:
         """Who asks: `User:NAME`."""
         return ANONYMOUS if self.connection is None else str(self.connection.principal)
+
+    def is_kept(self) -> None:
+        """What the request says has become state, which is counted elsewhere."""
+        if self.connection is not None:
+            self.connection.is_kept()
+
+    def reads(self, size: int) -> None:
+        """So many bytes more (or less) are held for the answer, until that is sent."""
+        if self.connection is not None:
+            self.connection.reads(size)
 
     def address(self, broker: Broker) -> tuple[str, int]:
         """Where this client is told to connect: the listener that it came through."""
@@ -108,6 +120,15 @@ class Api:
     """May start before the connection's earlier requests are answered (answers stay in order)."""
     answer_is_large: bool = False
     """Is begun only when there is memory for what it reads."""
+    lists: bool = False
+    """Its answer grows with what all clients have made: one such answer is made at a time."""
+    rows_depth: int = 4
+    """How deep rows lie within rows in its answer; exact only for those that are asked for all the time."""
+    waits: bool = False
+    """For other clients, as long as its own says; it is stopped if that goes away, or holds much memory
+    that others wait for."""
+    only_looks: bool = False
+    """Changes nothing: where it waits, it is stopped if its client goes away."""
 
     def supports(self, version: int) -> bool:
         return self.versions[0] <= version <= self.versions[1]

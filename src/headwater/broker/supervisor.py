@@ -84,6 +84,16 @@ class Supervisor:
     def soon(self, name: str, callback: Callable[..., object], *arguments: object) -> None:
         asyncio.get_running_loop().call_soon(self.call, name, callback, *arguments)
 
+    def from_thread(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        name: str,
+        callback: Callable[..., object],
+        *arguments: object,
+    ) -> None:
+        """The same for a thread: in the event loop, soon."""
+        loop.call_soon_threadsafe(self.call, name, callback, *arguments)
+
     @contextmanager
     def duty(self, name: str, what: str = "") -> Iterator[None]:
         """A failure inside ends the block and nothing else. With `what` it is a part of a duty: one

@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headwater.broker.partition import Partition
-from headwater.log import compaction
+from headwater.log import compaction, swap
 from headwater.log.compaction import Plan, Result
 
 if TYPE_CHECKING:
@@ -33,25 +33,27 @@ async def _exchange(
     async with partition.maintenance:
         if partition.is_closed:
             return False  # another topic may have its folder by now
-        cleaned_offset = partition.log.cleaned_offset
-        if not keeps_dirty and not cleaned_offset:
-            # Where readers, too, learn of gaps if the next policy is not to compact: on disk before
-            # there are any.
-            partition.log.cleaned_offset = 1
+        if not keeps_dirty and not partition.log.config.compact:  # any more
+            files, directory = broker.store.files, partition.log.directory
+            await loop.run_in_executor(broker.duties, swap.forget, files, directory)
+            return False
+        if not keeps_dirty:
+            # On disk before anything counts: readers, too, learn from it of gaps, if the next policy is
+            # not to compact; and a segment that was clean and could not be read now is dirty.
+            cleaned_offset = min(partition.log.cleaned_offset, result.cleaned_offset)
+            partition.log.cleaned_offset = cleaned_offset or 1
         # Rewritten segments may have gaps; recovery must not take them for a torn tail.
-        await loop.run_in_executor(broker.executor, broker.store.checkpoint)
+        await loop.run_in_executor(broker.duties, broker.store.checkpoint)
         exchange = compaction.begin(partition.log, plan, result)
         if exchange is None:
             return False
         try:
-            await loop.run_in_executor(broker.executor, exchange.run)
-            old = compaction.finish(exchange)
+            await loop.run_in_executor(broker.duties, exchange.run)
+            old = compaction.finish(exchange, keeps_dirty=keeps_dirty)
         except Exception as error:
             await partition.reopen(error)  # only the disk knows how far it came
             raise
-        if keeps_dirty:
-            exchange.log.cleaned_offset = cleaned_offset
-        await partition.when_unread()
+        await partition.cold_reads.over()
         for segment in old:
             segment.close()
     return True

@@ -10,6 +10,7 @@ topic is done one after the other, so that two clients that create it at once ge
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import re
 import uuid
@@ -78,6 +79,12 @@ class Topics:
         disk: DiskThreads,
     ) -> None:
         self.partitions: dict[tuple[str, int], Partition] = {}
+        self.offline: dict[tuple[str, int], str] = {}
+        """Partitions whose files could not be read at start, and why: neither read nor written."""
+        self._in_doubt: set[str] = set()
+        """Topics whose deletion the disk has refused: nobody knows whether the record of it is there."""
+        self._making: dict[str, asyncio.Event] = {}
+        """Topics whose folders are being made; their record comes after that."""
         self._catalogue = catalogue
         self._store = store
         self._settings = settings
@@ -97,7 +104,7 @@ class Topics:
         self._catalogue.deleted.clear()
         for topic in tuple(self._catalogue.topics.values()):
             topic = await self._put_right(topic)
-            self._open(topic, 0, is_new=False)
+            self._open_found(topic)
             self._adopt(topic, 0)
 
     async def _put_right(self, topic: Topic) -> Topic:
@@ -116,12 +123,24 @@ class Topics:
         for number in range(first, topic.partitions):
             self._store.open_log(topic.name, number, config, topic.id, is_new=is_new)
 
+    def _open_found(self, topic: Topic) -> None:
+        """At start: what cannot be read must not keep the others from being served."""
+        config = topic_config(self._settings, topic.configs)
+        whole = topic.name in internal_topics.KAFKAS
+        for number in range(topic.partitions):
+            if why := self._store.open_found(topic.name, number, config, topic.id, whole):
+                self.offline[topic.name, number] = why
+
     def _adopt(self, topic: Topic, first: int) -> None:
+        """From here on `reconfigure` finds them; what was changed while they were opened counts, too."""
+        config = topic_config(self._settings, topic.configs)
         for number in range(first, topic.partitions):
-            log = self._store.logs[topic.name, number]
-            self.partitions[topic.name, number] = Partition(
-                topic.name, number, log, self._disk, self._store.reopen_log
-            )
+            log = self._store.logs.get((topic.name, number))
+            if log is not None:  # else it is offline
+                log.config = config
+                self.partitions[topic.name, number] = Partition(
+                    topic.name, number, log, self._disk, self._store.reopen_log
+                )
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         """The topic that would be made; an internal one as its owner wants it. Raises TopicError."""
@@ -146,28 +165,55 @@ class Topics:
         problem = check_topic_overrides(configs, self._settings)
         if problem is not None:
             raise TopicError(ErrorCode.invalid_config, problem)
-        return Topic(name, uuid.uuid4(), partitions, configs)
+        return Topic(name, uuid.uuid4(), partitions, configs, self._store.now_ms())
 
     def _clash(self, name: str) -> str | None:
         """Kafka treats '.' and '_' as one letter here, because its metric names do."""
         if "." not in name and "_" not in name:
             return None
         same = name.replace(".", "_")
-        return next((t for t in self._catalogue.topics if t.replace(".", "_") == same), None)
+        names = itertools.chain(self._catalogue.topics, self._making)
+        others = (each for each in names if each != name)
+        return next((each for each in others if each.replace(".", "_") == same), None)
 
     async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Make a topic; done when it survives a crash and can be used."""
-        async with self._catalogue.changing:
-            topic = self.check_new(name, partitions, configs)
+        """Make a topic; done when it survives a crash and can be used.
+
+        Its folders, of which there may be thousands, are made while others may change the catalogue;
+        until its record is there, or is refused, nobody can do more with its name than wait.
+        """
+        topic, made = await self._begin_to_make(name, partitions, configs)
+        try:
             with _storage_errors():
                 try:
                     await self._run(self._open, topic, 0)
-                    await self._catalogue.put_topic(topic)
+                    async with self._catalogue.changing:
+                        await self._catalogue.put_topic(topic)
+                        self._adopt(topic, 0)
                 except (OSError, StorageFailed):
                     await self._close(topic, 0)
                     raise
-            self._adopt(topic, 0)
             return topic
+        finally:
+            del self._making[name]
+            made.set()
+
+    async def _begin_to_make(
+        self, name: str, partitions: int, configs: Mapping[str, str]
+    ) -> tuple[Topic, asyncio.Event]:
+        while True:
+            await self.made(name)  # not in the lock, which that needs
+            async with self._catalogue.changing:
+                if name not in self._making:
+                    topic = self.check_new(name, partitions, configs)
+                    made = self._making[name] = asyncio.Event()
+                    return topic, made
+
+    async def made(self, name: str) -> None:
+        """Wait for whoever makes a topic of this name: that may fail, so only then is it known whether
+        there is one."""
+        while name in self._making:
+            await self._making[name].wait()
 
     async def ensure(self, name: str) -> Topic:
         """An internal topic, made on first use as its owner wants it. Raises StorageFailed."""
@@ -178,21 +224,28 @@ class Topics:
             except TopicError as error:
                 if error.code != ErrorCode.topic_already_exists:  # somebody else was quicker
                     raise StorageFailed(str(error)) from error
-        if (name, 0) not in self.partitions:
-            async with self._catalogue.changing:  # its record is there, its folders are being made
-                pass
+        await self.made(name)
         topic = self._catalogue.topics.get(name)
-        if topic is None or (name, 0) not in self.partitions:
+        if topic is None or not self.has(name, 0):
             raise StorageFailed(f"{name} is being deleted")
         return topic
 
     def internal(self, name: str, key: str) -> Partition:
         """Where the records of this key are in one of Kafka's internal topics. Raises StorageFailed if
-        somebody has deleted the topic."""
-        partition = self.partitions.get((name, self.hashed(name, key)))
+        that is not there yet, or offline."""
+        number = self.hashed(name, key)
+        partition = self.partitions.get((name, number))
         if partition is None:
-            raise StorageFailed(f"{name} is not there")
+            raise StorageFailed(self.offline.get((name, number), f"{name} is not there"))
         return partition
+
+    def has(self, name: str, number: int) -> bool:
+        return (name, number) in self.partitions or (name, number) in self.offline
+
+    def is_offline(self, name: str, key: str) -> bool:
+        """Whether the records of this key are in a partition that could not be read: nobody knows what
+        they say, which is not the same as that there are none."""
+        return (name, self.hashed(name, key)) in self.offline
 
     def hashed(self, name: str, key: str) -> int:
         """The number of that partition, by Kafka's rule: Java's hash of the key."""
@@ -201,10 +254,11 @@ class Topics:
 
     def replay(self, name: str) -> Iterator[tuple[int, Batch]]:
         """(partition, batch) of everything durable in an internal topic, oldest first within each
-        partition; see `LogStore.replay` for what cannot be read."""
+        partition; see `LogStore.replay` for what cannot be read. What is offline is left out."""
         topic = self._catalogue.topics.get(name)
         for number in range(topic.partitions if topic else 0):
-            for batch in self.replay_from(self.partitions[name, number], 0):
+            partition = self.partitions.get((name, number))
+            for batch in self.replay_from(partition, 0) if partition is not None else ():
                 yield number, batch
 
     def replay_from(self, partition: Partition, offset: int) -> Iterator[Batch]:
@@ -229,7 +283,10 @@ class Topics:
             self._adopt(grown, first)
 
     async def delete(self, name: str) -> None:
-        """Remove a topic and its data."""
+        """Remove a topic and its data. Raises TopicError."""
+        kept = internal_topics.why_kept(name)
+        if kept is not None and name in self._catalogue.topics:
+            raise TopicError(ErrorCode.invalid_topic_exception, kept)
         async with self._catalogue.changing:
             topic = self._catalogue.topics.get(name)
             if topic is None:
@@ -237,16 +294,32 @@ class Topics:
                     ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist."
                 )
             with _storage_errors():
-                await self._catalogue.remove_topic(name)
+                try:
+                    await self._catalogue.remove_topic(name)
+                except (StorageFailed, OSError):
+                    self._in_doubt.add(name)
+                    raise
             for number in range(topic.partitions):
+                self.offline.pop((name, number), None)
                 partition = self.partitions.pop((name, number), None)
                 if partition is not None:
                     partition.refuse(StorageFailed("the topic was deleted"))
                     await partition.settle()
                     async with partition.maintenance:  # whoever changes its files comes first
-                        await partition.when_unread()
+                        await partition.cold_reads.over()
             if await self._close(topic, 0):
                 self._catalogue.deleted.discard(topic.id)
+
+    def is_in_doubt(self, name: str) -> bool:
+        """Whether the next start may find that this topic was deleted, although whoever asked for that
+        was told otherwise: what is written to it now would be gone. Until the catalogue has gone back
+        to what is durable."""
+        if name not in self._in_doubt:
+            return False
+        if self._catalogue.is_sound:
+            self._in_doubt.discard(name)
+            return False
+        return True
 
     async def _close(self, topic: Topic, first: int) -> bool:
         """Remove the folders of partitions that are no more; False if one is left, which does no harm:

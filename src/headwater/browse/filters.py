@@ -3,8 +3,8 @@
     keep = Filter(key="17", grep="refund", where=("after.total=12",)).compiled(decoder)
 
 Everything that is given must hold. `grep` looks at key, value and headers as they are shown, so that it
-finds text in Avro as well; `/…/` is a regular expression. A field's path is its names with dots between
-(`after.items.0.name`); the value is compared as JSON where it is JSON, else as text.
+finds text in Avro as well; `/…/` is a regular expression (RE2's). A field's path is its names with dots
+between (`after.items.0.name`); the value is compared as JSON where it is JSON, else as text.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headwater.browse.errors import Misunderstood
-from headwater.browse.records import Record
+from headwater.client.errors import BadRequest
+from headwater.client.records import Keep, Record
+from headwater.wire.regex import BadRegex, Regex
 
 if TYPE_CHECKING:
-    from headwater.browse.decoding import Decoder
+    from headwater.browse.decoder import Decoder
 
-Keep = Callable[[Record], bool]
 _PARTS = ("key", "value", "headers")
 _ABSENT = object()
 
@@ -85,7 +85,7 @@ def key_forms(key: str) -> Iterable[bytes]:
 
 
 def _grep_test(words: str, parts: tuple[str, ...], ignore_case: bool, decoder: Decoder) -> Keep:
-    pattern = _pattern(words, ignore_case)
+    finds = _finder(words, ignore_case)
     in_key, in_value, in_headers = (part in parts for part in _PARTS)
 
     def test(record: Record) -> bool:
@@ -94,29 +94,30 @@ def _grep_test(words: str, parts: tuple[str, ...], ignore_case: bool, decoder: D
         if in_key and record.key is not None and hit(record.key, record.topic):
             return True
         return in_headers and any(
-            pattern.search(name) or (value is not None and hit(value, record.topic))
+            finds(name) or (value is not None and hit(value, record.topic))
             for name, value in record.headers
         )
 
     def hit(data: bytes, topic: str) -> bool:
         if data[:1] == b"\0":
-            return pattern.search(decoder.decode(data, topic).text) is not None
+            return finds(decoder.decode(data, topic).text)
         try:
-            return pattern.search(data.decode()) is not None
+            return finds(data.decode())
         except UnicodeDecodeError:
-            return pattern.search(decoder.decode(data, topic).text) is not None
+            return finds(decoder.decode(data, topic).text)
 
     return test
 
 
-def _pattern(words: str, ignore_case: bool) -> re.Pattern[str]:
-    is_expression = len(words) > 2 and words[0] == words[-1] == "/"
+def _finder(words: str, ignore_case: bool) -> Callable[[str], bool]:
+    """Whether a text has them. An expression may be a stranger's, so RE2 runs it."""
+    if len(words) <= 2 or not words[0] == words[-1] == "/":
+        plain = re.compile(re.escape(words), re.IGNORECASE if ignore_case else 0)
+        return lambda text: plain.search(text) is not None
     try:
-        return re.compile(
-            words[1:-1] if is_expression else re.escape(words), re.IGNORECASE if ignore_case else 0
-        )
-    except re.error as error:
-        raise Misunderstood(
+        return Regex(words[1:-1], ignore_case=ignore_case).finds
+    except BadRegex as error:
+        raise BadRequest(
             f"{words} is no regular expression: {error}",
             hint="without the slashes it is looked for as it is written",
         ) from None
@@ -125,7 +126,7 @@ def _pattern(words: str, ignore_case: bool) -> re.Pattern[str]:
 def _where_test(condition: str, decoder: Decoder) -> Keep:
     found = re.fullmatch(r"([^=!]+?)\s*(!=|=)\s*(.*)", condition, re.DOTALL)
     if found is None:
-        raise Misunderstood(
+        raise BadRequest(
             f"{condition!r} is no condition", hint="write FIELD=VALUE, as in after.total=12"
         )
     path, sign, text = found[1].strip().split("."), found[2], found[3]

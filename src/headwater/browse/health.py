@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError
-
-from headwater.browse.errors import NotThere, Refused
-from headwater.browse.log import TIMEOUT_S, Log, read_from
+from headwater.client.errors import NotThere, RequestRefused
+from headwater.client.librdkafka import KafkaError
+from headwater.client.log import TIMEOUT_S, Log, read_from
 
 TOPIC = "__headwater_health"
 WHOLE_S = 60.0
@@ -119,7 +118,7 @@ class HealthReader:
         with self._lock:
             try:
                 return self._look()
-            except (NotThere, Refused):
+            except (NotThere, RequestRefused):
                 return None  # no such topic, one that is just being made, or not ours to read
 
     def _look(self) -> BrokerHealth:
@@ -139,7 +138,7 @@ class HealthReader:
                 for message in consumer.consume(500, 0.2):
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        raise Refused(f"{TOPIC} cannot be read: {error.str()}")
+                        raise RequestRefused(f"{TOPIC} cannot be read: {error.str()}")
                     if error is not None:
                         self._next = max(self._next, message.offset() or 0)  # the end, behind gaps
                         continue

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.browse import ranges as reading
-from headwater.browse.keyed import STEP, KeyReader
-from headwater.browse.log import PAGE_BYTES, SCAN_BYTES, Log
-from headwater.browse.places import BEGINNING, END, Place, located
-from headwater.browse.records import Cursor, Range, Record
+from headwater.browse.key_reader import STEP, KeyReader
+from headwater.client import ranges as reading
+from headwater.client.log import PAGE_BYTES, SCAN_BYTES, Log
+from headwater.client.places import BEGINNING, END, Place, located
+from headwater.client.records import Cursor, Range, Record
 
 LIMIT = 50
 _STEP_FILTERED = 1000
@@ -37,6 +37,8 @@ class Bounds:
 
     scanned_max: int = 100_000
     seconds: float = 60.0
+    bytes_max: int = 64 * 1024**2
+    """Of the records of a page, the one that goes beyond it included; and about twice that in memory."""
 
 
 BOUNDS = Bounds()
@@ -86,7 +88,7 @@ def page(
     borders = _borders(log, topic, until, held, back=back)
     walk = _Walk(log, topic, here, borders, limit, back=back, keep=keep, reader=reader)
     walk.run(bounds, progress)
-    records, rest = walk.merged()
+    records, rest = walk.merged(bounds.bytes_max)
     is_over = all(offset == borders.get(p, offset) for p, offset in rest)
     full = len(records) == limit
     return Page(records, here, None if is_over else rest, held, walk.scanned, not (full or is_over))
@@ -122,6 +124,7 @@ class _Walk:
         self._reached = {p: offset for p, offset in start if p in borders}
         self._found: dict[int, list[Record]] = {p: [] for p in self._reached}
         self._total = sum(self._left(p) for p in self._reached)
+        self._bytes = 0
         self.scanned = 0
 
     def run(self, bounds: Bounds, progress: Progress | None) -> None:
@@ -131,7 +134,9 @@ class _Walk:
         deadline = time.monotonic() + bounds.seconds
         while wanted := self._wanted(step, bounds.scanned_max):
             began = time.monotonic()
-            self._read(wanted, PAGE_BYTES if step < _LONG_STEP else SCAN_BYTES)
+            self._read(wanted, PAGE_BYTES if step < _LONG_STEP else SCAN_BYTES, bounds.bytes_max)
+            if self._bytes > bounds.bytes_max:
+                return
             now = time.monotonic()
             if progress is not None:
                 progress(self.scanned, self._total)
@@ -140,15 +145,17 @@ class _Walk:
             factor = min(_STEP_S, deadline - now) / max(now - began, 0.001)
             step = max(self._limit, int(step * min(4.0, factor)))
 
-    def merged(self) -> tuple[list[Record], Cursor]:
+    def merged(self, bytes_max: int) -> tuple[list[Record], Cursor]:
         """The page, and what comes after it."""
         sign = -1 if self._back else 1
         taken: list[Record] = []
         at = dict.fromkeys(self._found, 0)
         heads = {p: rows[0] for p, rows in self._found.items() if rows}
-        while heads and len(taken) < self._limit:
+        size = 0
+        while heads and len(taken) < self._limit and size <= bytes_max:
             p = min(heads, key=lambda each: (sign * heads[each].timestamp_ms, each))
             taken.append(heads.pop(p))
+            size += _size(taken[-1])
             at[p] += 1
             if at[p] < len(self._found[p]):
                 heads[p] = self._found[p][at[p]]
@@ -180,22 +187,34 @@ class _Walk:
             found[p] = (at - length, at) if self._back else (at, at + length)
         return found
 
-    def _read(self, wanted: Mapping[int, Range], fetch_bytes: int) -> None:
+    def _read(self, wanted: Mapping[int, Range], fetch_bytes: int, bytes_max: int) -> None:
         piles: dict[int, list[Record]] = {p: [] for p in wanted}
+        ends = {p: end for p, (_, end) in wanted.items()}
         for records in self._records(wanted, fetch_bytes):
             for record in records:
                 if self._keep is None or self._keep(record):
                     piles[record.partition].append(record)
+                    self._bytes += _size(record)
+            if self._bytes > bytes_max and not self._back:
+                # Each partition has come as far as its last record; what is behind it is read again.
+                ends = {
+                    p: pile[-1].offset + 1 if pile else wanted[p][0] for p, pile in piles.items()
+                }
+                break
         for p, pile in piles.items():
             self._found[p] += _reversed(pile) if self._back else pile
-            start, end = wanted[p]
-            self._reached[p] = start if self._back else end
-            self.scanned += end - start
+            start = wanted[p][0]
+            self._reached[p] = start if self._back else ends[p]
+            self.scanned += ends[p] - start
 
     def _records(self, wanted: Mapping[int, Range], fetch_bytes: int) -> Iterator[list[Record]]:
         if self._reader is not None:
             return self._reader.read(self._topic, wanted)
         return reading.read(self._log, self._topic, wanted, fetch_bytes)
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"") + 100
 
 
 def _reversed(records: Sequence[Record]) -> list[Record]:

@@ -14,14 +14,13 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import NotThere
-from headwater.browse.log import Log
+from headwater.browse.decoder import Decoder
 from headwater.browse.pages import Bounds, page
-from headwater.browse.places import END, Place
-from headwater.browse.records import Record
-from headwater.browse.searching import by_key
-from headwater.browse.wire import cluster
+from headwater.browse.search import by_key
+from headwater.client.errors import NotThere
+from headwater.client.log import Log
+from headwater.client.places import END, Place
+from headwater.client.records import Record
 
 if TYPE_CHECKING:
     from headwater.views.folding.state import AsOf, State
@@ -46,7 +45,7 @@ def state_of(
     """
     if _is_avro(page(log, topic, back=True, limit=1).records):
         return _of_avro(log, topic, key, as_of, everywhere=everywhere, tell=tell)
-    with cluster(log) as connected:
+    with log.cluster() as connected:
         from headwater.views.folding import state
 
         return state.state_of(

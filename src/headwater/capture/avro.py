@@ -30,7 +30,7 @@ from typing import Any
 
 from headwater.capture.change import Record
 from headwater.capture.envelope import Column, TableEncoder, dumps, envelope_schema, key_schema
-from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.errors import Misconfigured, SourceRefused
 
 UNAVAILABLE = "__debezium_unavailable_value"
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
@@ -130,7 +130,7 @@ class AvroEncoder(TableEncoder):
             return self._fits[place](value)
         except (TypeError, ValueError) as error:
             column = self.columns[place]
-            raise Refused(
+            raise SourceRefused(
                 f"{self.topic}: the column {column.name!r} has {_short(value)}, which its Avro type "
                 f"cannot hold ({error})",
                 hint=_hint(value),
@@ -238,7 +238,9 @@ def _hint(value: Any) -> str:
             "the database left the value out; let it send whole rows (PostgreSQL: ALTER TABLE … REPLICA "
             "IDENTITY FULL; MySQL, MariaDB: SET GLOBAL binlog_row_image = 'FULL')"
         )
-    return 'mend the row or the column\'s type, or capture with format = "json" under another name'
+    return (
+        'correct the row or the column\'s type, or capture with format = "json" under another name'
+    )
 
 
 def _short(value: Any) -> str:

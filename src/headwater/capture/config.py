@@ -9,7 +9,6 @@ Settings that only one kind of source knows are in `options`; the source refuses
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -19,8 +18,8 @@ from typing import Any
 
 from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
+from headwater.secrets import expand
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 FORMATS = ("json", "avro")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -46,6 +45,8 @@ class CaptureConfig:
     topic_config: Mapping[str, str] = field(default_factory=lambda: {"retention.ms": "-1"})
     partitions: int = -1
     """Of topics that are created; -1: the broker's default."""
+    record_bytes_max: int = 64 << 20
+    """A larger record becomes a dead letter in NAME.dead-letters; topics are altered to take others."""
     outbox: str | None = None
     """A table whose rows are events for the topics that they name."""
     traced: float = 0.0
@@ -64,12 +65,17 @@ class CaptureConfig:
         if self.format not in FORMATS:
             raise Misconfigured(
                 f"capture {self.name}: format = {self.format!r} is not known",
-                hint=f"one of {', '.join(FORMATS)}",
+                hint=f"use one of {', '.join(FORMATS)}",
             )
         if self.format == "avro" and self.schema:
             raise Misconfigured(
                 f"capture {self.name}: `schema` is for JSON; with Avro, schemas have their own topic",
                 hint='leave `schema` out, or set format = "json"',
+            )
+        if not isinstance(self.record_bytes_max, int) or self.record_bytes_max < 1_000:
+            raise Misconfigured(
+                f"capture {self.name}: record_bytes_max = {self.record_bytes_max!r} is no size",
+                hint="give a number of bytes, such as 67108864",
             )
         if isinstance(self.traced, bool) or not 0 <= _number(self.traced) <= 1:
             raise Misconfigured(
@@ -108,7 +114,7 @@ class CaptureConfig:
         for name in sorted(set(self.options) - known):
             raise Misconfigured(
                 f"capture {self.name}: there is no setting {name!r} for {self.scheme}",
-                hint=f"known: {', '.join(sorted(known | set(_COMMON)))}",
+                hint=f"use one of {', '.join(sorted(known | set(_COMMON)))}",
             )
 
 
@@ -120,6 +126,7 @@ _COMMON = {
     "transactions": "transactions",
     "topic_config": "topic_config",
     "partitions": "partitions",
+    "record_bytes_max": "record_bytes_max",
     "outbox": "outbox",
     "traced": "traced",
 }
@@ -160,7 +167,7 @@ def from_file(
             f"there is no {path}", hint="write one, or name the database with --from"
         ) from None
     except tomllib.TOMLDecodeError as error:
-        raise Misconfigured(f"{path} is not TOML: {error}", hint="mend it there") from None
+        raise Misconfigured(f"{path} is not TOML: {error}", hint="correct it there") from None
     sections = document.get("capture", {})
     if name not in sections:
         known = ", ".join(sorted(sections)) or "none"
@@ -179,17 +186,3 @@ def _table(value: object) -> Mapping[str, Any]:
 
 def _number(value: object) -> float:
     return value if isinstance(value, int | float) else -1.0
-
-
-def expand(text: str) -> str:
-    """Put environment variables in place of ${NAME}, so that no password stands in a file."""
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise Misconfigured(
-                f"the environment has no {match[1]}", hint=f"set it: export {match[1]}=…"
-            )
-        return found
-
-    return _VARIABLE.sub(value, text)

@@ -26,11 +26,26 @@ from typing import Any
 
 from headwater.capture.change import BY_KEY, FullRecord, Headers
 from headwater.capture.errors import Misconfigured
+from headwater.client import dead_letters
+from headwater.record import dead_letter
+from headwater.record.dead_letter import Cause
 
 PREFIX = "outbox.event."
 REQUIRED = ("id", "aggregatetype", "aggregateid", "type", "payload")
 OPTIONAL = ("headers", "topic", "partition")
+NO_EVENT = (ValueError, TypeError, OverflowError, RecursionError)
+"""What reading a row raises where it is none: JSON may be nested deeply, and 1e999 is a number."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def letters_topic(capture: str) -> str:
+    """The topic for rows that are no events."""
+    return dead_letters.beside(f"{capture}.outbox")
+
+
+def cause(capture: str, reason: str, where: str) -> Cause:
+    """Why a row is there. It has no place in the log; `where`: its table, or the topic that it was for."""
+    return Cause(f"headwater.capture.{capture}", reason, where)
 
 
 class Router:
@@ -48,18 +63,19 @@ class Router:
         if unknown:
             raise Misconfigured(
                 f"outbox {table} has a column {unknown[0]!r} that no event has a place for",
-                hint=f"put it into the payload or into headers; known: {', '.join(OPTIONAL)}",
+                hint=f"put it into the payload or into headers; other columns are {', '.join(OPTIONAL)}",
             )
         self._table = table
         self._names = names
-        self.dead_letters = f"{capture}.outbox.dead-letters"
+        self._capture = capture
+        self.dead_letters = letters_topic(capture)
 
     def inserted(self, values: Sequence[Any]) -> FullRecord:
         """The event of a new row (values in the order of the columns: text, bytes, numbers, None)."""
         row = dict(zip(self._names, values, strict=True))
         try:
             return self._event(row)
-        except ValueError as error:
+        except NO_EVENT as error:
             return self._dead(row, str(error))
 
     def updated(self, values: Sequence[Any]) -> FullRecord:
@@ -77,7 +93,7 @@ class Router:
                     f"{', '.join(sorted(map(str, unknown))) or 'aggregateid'}: see docs"
                 )
             return self._event({name: given.get(name) for name in self._names})
-        except (ValueError, TypeError) as error:
+        except NO_EVENT as error:
             reason = f"the message is no event: {error}"
             return self._dead({"aggregateid": None, "content": content}, reason)
 
@@ -89,18 +105,17 @@ class Router:
             _data(row["aggregateid"]),
             _data(row["payload"]),
             headers + _given(row.get("headers")),
-            BY_KEY if partition is None else int(partition),
+            BY_KEY if partition is None else _partition(partition),
         )
 
     def _dead(self, row: Mapping[str, Any], reason: str) -> FullRecord:
-        headers: Headers = [
-            ("__dlq.errors.topic", self._table.encode()),
-            ("__dlq.errors.message", reason.encode()),
-        ]
         shown = {
             name: value.hex() if isinstance(value, bytes) else value for name, value in row.items()
         }
-        return self.dead_letters, _data(row["aggregateid"]), _data(shown), headers, BY_KEY
+        why = cause(self._capture, reason, self._table)
+        key, content = _shown(row["aggregateid"]), _shown(shown)
+        letter = dead_letter.letter(key, content, (), why)
+        return self.dead_letters, letter.key, letter.value, letter.headers, BY_KEY
 
 
 def _topic(row: Mapping[str, Any]) -> str:
@@ -108,9 +123,16 @@ def _topic(row: Mapping[str, Any]) -> str:
     if topic is None:
         topic = f"{PREFIX}{row['aggregatetype']}" if row["aggregatetype"] else ""
     topic = topic.decode() if isinstance(topic, bytes) else str(topic)
-    if not _TOPIC.fullmatch(topic):
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise ValueError(f"{topic!r} is no topic: up to 249 letters, digits and . _ -")
     return topic
+
+
+def _partition(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"{number} is no partition: they are numbered from 0 on")
+    return number
 
 
 def _given(text: Any) -> Headers:
@@ -118,9 +140,20 @@ def _given(text: Any) -> Headers:
         return []
     try:
         members = json.loads(text) if isinstance(text, (str, bytes)) else text
+        for name in members:
+            str(name).encode()  # half of a character would stop the producer
         return [(str(name), _data(value)) for name, value in members.items()]
-    except (ValueError, AttributeError):
+    except (AttributeError, *NO_EVENT):
         raise ValueError('headers are no JSON object, such as {"name": "value"}') from None
+
+
+def _shown(value: Any) -> bytes | None:
+    """The same for a dead letter, which must come about whatever the value is."""
+    try:
+        return _data(value)
+    except NO_EVENT:
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        return text.encode(errors="replace")
 
 
 def _data(value: Any) -> bytes | None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from headwater.capture.change import Batch, Position, begins_again, in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted, StartOver
+from headwater.capture.record_size import letters_topic
 from headwater.capture.source import Guarded, Source, open_source
-from headwater.capture.traced import Traced
+from headwater.capture.traceparent import Traced
 from headwater.capture.writer import Writer
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, CALM_S = 0.2, 30.0, 10.0
@@ -89,7 +90,13 @@ class Runner:
     def _attempt(self, until_streaming: bool) -> None:
         config = self._config
         config.announced.reset()
-        writer = Writer(config.name, config.bootstrap, config.client)
+        writer = Writer(
+            config.name,
+            config.bootstrap,
+            config.client,
+            topic_config=config.topic_config,
+            record_bytes_max=config.record_bytes_max,
+        )
         try:
             position = self.status.position = writer.open()
             source = self.source = self._open_source(config)
@@ -105,6 +112,7 @@ class Runner:
         self, source: Source, writer: Writer, position: Position | None, until_streaming: bool
     ) -> None:
         self._ensure_topics(source, writer)
+        self._guard(source)
         if begins_again(position) and not getattr(source, "begins_again", False):
             raise CaptureError(
                 f"{self._config.scheme} cannot begin again in topics that have rows already",
@@ -140,6 +148,8 @@ class Runner:
                 if self._traced is not None and self.status.phase == "streaming":
                     self._traced.mark(batch.records)
                 writer.write(batch)
+                for sentence in writer.take_said():
+                    self._say(sentence)
                 source.acknowledge(batch.position)
                 told = time.monotonic()
                 status = self.status
@@ -210,15 +220,16 @@ def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
         source = open_source(config)
         try:
             named = source.topics() if topics else []
-            _patiently(source.forget)
+            stays = _patiently(source.forget)
         finally:
             source.close()
-        said = ["the database keeps nothing for it any more"]
+        said = [stays or "the database keeps nothing for it any more"]
         if topics:
             prefix = f"{config.name}."
             extra = ("transaction", "schema-changes", "avro-schemas", "message", "requests")
             own = {topic for topic in named if topic.startswith(prefix)}
-            gone = writer.delete_topics(own | {f"{prefix}{name}" for name in extra})
+            own |= {letters_topic(config.name), *(f"{prefix}{name}" for name in extra)}
+            gone = writer.delete_topics(own)
             said.append(f"topics deleted: {', '.join(gone) or 'none'}")
             writer.erase()
         elif stored is not None:
@@ -230,7 +241,7 @@ def remove(config: CaptureConfig, *, topics: bool = False) -> list[str]:
         writer.close()
 
 
-def _patiently(act: Callable[[], None]) -> None:
+def _patiently(act: Callable[[], str | None]) -> str | None:
     deadline = time.monotonic() + FORGET_S
     while True:
         try:

@@ -37,8 +37,8 @@ class Finding:
     name: str
     ok: bool
     sentence: str
-    mend: str | None = None
-    """The command that mends it."""
+    remedy: str | None = None
+    """The command that puts it right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,10 @@ class Source(Protocol):
         `within`: of one table, only these rows."""
         ...
 
-    def forget(self) -> None:
-        """Remove what the database keeps for this capture; the next run begins with a snapshot."""
+    def forget(self) -> str | None:
+        """Remove what the database keeps for this capture; the next run begins with a snapshot.
+
+        A sentence about what stays, because it is not this capture's to remove."""
         ...
 
     def close(self) -> None:

@@ -19,54 +19,71 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
+from headwater.capture import outbox, record_size
+from headwater.capture.change import BY_KEY, EVERY_PARTITION, Batch, FullRecord, Position, Record
+from headwater.capture.errors import Interrupted, LogRefused
+from headwater.capture.positions import (
+    POSITIONS,
+    TIMEOUT_S,
+    TRANSACTION_TIMEOUT_MS,
+    decided,
+    last_value,
+    plainly,
+    records_between,
+)
+from headwater.client import creation
+from headwater.client.cluster import Cluster
+from headwater.client.creation import Wanted
+from headwater.client.errors import ClientError
+from headwater.client.librdkafka import (
+    AdminClient,
     KafkaError,
     KafkaException,
     Producer,
-    TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-
-from headwater.capture.change import EVERY_PARTITION, Batch, Position, Record
-from headwater.capture.errors import Fenced, Interrupted
-
-POSITIONS = "__headwater_capture"
-TIMEOUT_S = 30.0
-TRANSACTION_TIMEOUT_MS = 60_000
-_FIRST_LOOK = 1_000
-_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+from headwater.client.options import cluster_settings, enduring
+from headwater.record import dead_letter
 
 
 class Writer:
     """The one writer of a capture. After any error it must be closed and a new one opened."""
 
-    def __init__(self, name: str, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        client: Mapping[str, str] | None = None,
+        *,
+        topic_config: Mapping[str, str] | None = None,
+        record_bytes_max: int = record_size.RECORD_BYTES_MAX,
+    ) -> None:
         self._name = name
         self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "log_level": 0,
-            # librdkafka 2.16 stands still after a broker's restart otherwise: docs/transactions.md.
-            "metadata.recovery.strategy": "none",
-            **(client or {}),
+            **enduring(client),
         }
         self._admin = AdminClient(self._settings)
+        self._record_bytes_max = record_bytes_max
+        self._sizes = record_size.RecordSizes(self._admin, record_bytes_max, topic_config or {})
+        self._said: list[str] = []
         self._partitions: dict[str, int] = {}
         self._failed: KafkaError | None = None
         self._producer: Producer | None = None
 
     def open(self) -> Position | None:
         """Fence an elder writer of this name, then say where it had come to; None: never written."""
-        with _plain("the log cannot be written"):
+        with plainly("the log cannot be written"):
             self.ensure_topics(
                 [POSITIONS], {"cleanup.policy": "compact", "segment.ms": "600000"}, 1
             )
+            largest = self._record_bytes_max + record_size.OVERHEAD_BYTES
             self._producer = Producer(
                 {
+                    "message.max.bytes": largest,
                     **self._settings,
                     "transactional.id": f"headwater-capture-{self._name}",
                     "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -76,14 +93,14 @@ class Writer:
                     "batch.size": 1 << 20,
                     "compression.type": "lz4",
                     "queue.buffering.max.messages": 500_000,
-                    "queue.buffering.max.kbytes": 64 << 10,
+                    "queue.buffering.max.kbytes": max(64 << 10, 2 * largest >> 10),
                     # The commit fails if a record did; a call per record would cost more than sending it.
                     "delivery.report.only.error": True,
                     "on_delivery": self._delivered,
                 }
             )
             self._producer.init_transactions(TIMEOUT_S)
-            value = _last_value(self._settings, self._admin, self._name)
+            value = last_value(self._settings, self._admin, self._name)
         return None if value is None else json.loads(value)["position"]
 
     def ensure_topics(
@@ -91,36 +108,49 @@ class Writer:
     ) -> None:
         """Create those that are missing."""
         wanted = [
-            NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(config))
-            for topic in topics
-            if topic not in self._partitions
+            Wanted(topic, partitions, config) for topic in topics if topic not in self._partitions
         ]
         if not wanted:
             return
-        with _plain("topics cannot be created"):
-            for topic, made in self._admin.create_topics(
-                wanted, operation_timeout=TIMEOUT_S
-            ).items():
-                try:
-                    made.result()
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise
-                self._partitions[topic] = 0
+        cluster = Cluster(cluster_settings(self._settings, TIMEOUT_S))
+        try:
+            creation.ensure(cluster, wanted)
+        except ClientError as error:
+            raise Interrupted(f"topics cannot be created: {error}", hint=error.hint) from error
+        finally:
+            cluster.close()
+        self._partitions |= dict.fromkeys((each.name for each in wanted), 0)
 
     def write(self, batch: Batch) -> None:
         """Make the batch and its position durable, together."""
         producer = self._producer
         assert producer is not None, "open() comes first"
-        with _plain("the log did not take a batch"):
+        try:
+            self._write(producer, batch)
+        except LogRefused as error:
+            # Left open, it would keep every other capture from opening until its time is up.
+            with contextlib.suppress(KafkaException):
+                producer.abort_transaction(TIMEOUT_S)
+            if self._sizes.altered:
+                raise Interrupted(f"{error} (its topic has just been altered)") from None
+            raise
+
+    def _write(self, producer: Producer, batch: Batch) -> None:
+        with plainly("the log did not take a batch"):
             self._failed = None
             producer.begin_transaction()
-            self._produce(producer, batch.records)
+            self._produce(producer, batch.records, batch.position)
             value = json.dumps({"position": batch.position, "ts_ms": int(time.time() * 1000)})
             _when_room(producer, POSITIONS, value.encode(), self._name.encode(), 0)
-            producer.commit_transaction(TIMEOUT_S)
+            try:
+                producer.commit_transaction(TIMEOUT_S)
+            except KafkaException:
+                if self._failed is not None:  # why a record was refused says more than that one was
+                    raise KafkaException(self._failed) from None
+                raise
             if self._failed is not None:  # cannot be: the commit would have failed
                 raise KafkaException(self._failed)
+        self._sizes.altered = False
 
     def forget(self) -> None:
         """Make the next run begin with a snapshot again."""
@@ -129,14 +159,14 @@ class Writer:
     def erase(self) -> None:
         """Forget the capture altogether: the next run of this name is its first."""
         assert self._producer is not None
-        with _plain("the position cannot be removed"):
+        with plainly("the position cannot be removed"):
             self._producer.begin_transaction()
             self._producer.produce(POSITIONS, None, self._name.encode())
             self._producer.commit_transaction(TIMEOUT_S)
 
     def delete_topics(self, topics: Iterable[str]) -> list[str]:
         """Those of them that there are; which ones."""
-        with _plain("topics cannot be deleted"):
+        with plainly("topics cannot be deleted"):
             there = self._admin.list_topics(timeout=TIMEOUT_S).topics
             found = sorted({topic for topic in topics if topic in there})
             if found:
@@ -152,9 +182,18 @@ class Writer:
                 self._producer.poll(0)
         self._producer = None
 
-    def _produce(self, producer: Producer, records: Iterable[Record]) -> None:
+    def take_said(self) -> list[str]:
+        """What somebody should know of the batches that were written."""
+        said, self._said = self._said, []
+        return said
+
+    def _produce(
+        self, producer: Producer, records: Iterable[Record], position: Position | None = None
+    ) -> None:
         produce = producer.produce
         for record in records:
+            if len(record[2] or b"") + len(record[1] or b"") > record_size.ORDINARY_BYTES:
+                record = self._sized(record, position or {})
             if len(record) == 3:
                 try:
                     produce(record[0], record[2], record[1])
@@ -162,14 +201,43 @@ class Writer:
                     _when_room(producer, record[0], record[2], record[1])
                 continue
             topic, key, value, headers, partition = record
-            every = partition == EVERY_PARTITION
-            for place in range(self._partition_count(topic)) if every else (partition,):
-                _when_room(producer, topic, value, key, place, headers=headers)
+            if partition == EVERY_PARTITION:
+                for place in range(self._partition_count(topic)):
+                    _when_room(producer, topic, value, key, place, headers=headers)
+            elif partition == BY_KEY or self._is_there(topic, partition):
+                _when_room(producer, topic, value, key, partition, headers=headers)
+            else:
+                self._produce(producer, [self._letter(record)])
+
+    def _sized(self, record: Record, position: Position) -> Record:
+        """A large record, or the dead letter for one that is too large."""
+        if self._sizes.fits(record[0], record_size.size_of(record)):
+            return record
+        letter, sentence = record_size.letter(self._name, record, position)
+        self.ensure_topics([letter[0]], {})
+        self._said.append(sentence)
+        return letter
+
+    def _is_there(self, topic: str, partition: int) -> bool:
+        known = self._partitions.get(topic) or self._partition_count(topic)
+        return partition < known or partition < self._partition_count(topic)  # it may have got more
+
+    def _letter(self, record: FullRecord) -> FullRecord:
+        """An event that names a partition which is not there: set aside, as the log would never take it."""
+        topic, key, value, headers, partition = record
+        reason = f"topic {topic} has no partition {partition}, only {self._partitions[topic]}"
+        letters = outbox.letters_topic(self._name)
+        self.ensure_topics([letters], {})
+        own = [
+            (name, text.encode() if isinstance(text, str) else text) for name, text in headers or ()
+        ]
+        letter = dead_letter.letter(key, value, own, outbox.cause(self._name, reason, topic))
+        return letters, letter.key, letter.value, letter.headers, BY_KEY
 
     def _partition_count(self, topic: str) -> int:
-        if not self._partitions.get(topic):
-            found = self._admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
-            self._partitions[topic] = len(found.partitions) or 1
+        """Asked anew each time: a topic may get more."""
+        found = self._admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+        self._partitions[topic] = len(found.partitions) or 1
         return self._partitions[topic]
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
@@ -190,107 +258,13 @@ def _when_room(producer: Producer, *words: Any, **more: Any) -> None:
             producer.poll(0.05)
 
 
-def read_positions(
-    bootstrap: str, names: Iterable[str], client: Mapping[str, str] | None = None
-) -> dict[str, dict[str, Any]]:
-    """The stored positions, with their times, for `status`; fences nobody."""
-    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **(client or {})}
-    admin = AdminClient(settings)
-    found = {}
-    with _plain("the positions cannot be read"):
-        if POSITIONS not in admin.list_topics(timeout=TIMEOUT_S).topics:
-            return {}
-        for name in names:
-            value = _last_value(settings, admin, name)
-            if value is not None:
-                found[name] = json.loads(value)
-    return found
-
-
 def read_topic(
     bootstrap: str, topic: str, client: Mapping[str, str] | None = None
 ) -> list[tuple[bytes | None, bytes | None]]:
     """Every committed record of a topic with one partition, as key and value; [] if there is none."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **(client or {})}
     admin = AdminClient(settings)
-    with _plain(f"{topic} cannot be read"):
+    with plainly(f"{topic} cannot be read"):
         if topic not in admin.list_topics(timeout=TIMEOUT_S).topics:
             return []
-        return list(_read(settings, topic, *_decided(admin, topic)))
-
-
-def _last_value(settings: Mapping[str, Any], admin: AdminClient, name: str) -> bytes | None:
-    """The last committed record of that key. The tail is read first: the topic may be long."""
-    first, end = _decided(admin, POSITIONS)
-    look = _FIRST_LOOK
-    while True:
-        begin = max(first, end - look)
-        values = [v for k, v in _read(settings, POSITIONS, begin, end) if k == name.encode()]
-        if values or begin == first:
-            return values[-1] if values else None
-        look *= 10
-
-
-def _decided(admin: AdminClient, topic: str) -> tuple[int, int]:
-    """Where the topic begins and ends, once every transaction before that end is decided."""
-    place = TopicPartition(topic, 0)
-
-    def offset(spec: OffsetSpec, level: IsolationLevel) -> int:
-        asked = admin.list_offsets({place: spec}, isolation_level=level, request_timeout=TIMEOUT_S)
-        return int(asked[place].result().offset)
-
-    end = offset(OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-    deadline = time.monotonic() + 2 * TRANSACTION_TIMEOUT_MS / 1000
-    while offset(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED) < end:
-        if time.monotonic() > deadline:
-            raise Interrupted(f"a transaction of another capture stays open in {topic}")
-        time.sleep(0.02)
-    return offset(OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED), end
-
-
-def _read(
-    settings: Mapping[str, Any], topic: str, begin: int, end: int
-) -> Iterator[tuple[bytes | None, bytes | None]]:
-    if begin >= end:
-        return
-    reader = Consumer(
-        {
-            **settings,
-            "group.id": "headwater-capture",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 10,  # the end is what we wait for, not more
-        }
-    )
-    try:
-        reader.assign([TopicPartition(topic, 0, begin)])
-        deadline = time.monotonic() + TIMEOUT_S
-        while True:
-            for message in reader.consume(1000, 0.02):
-                error = message.error()
-                if error is None:
-                    yield message.key(), message.value()
-                    deadline = time.monotonic() + TIMEOUT_S
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    return  # nothing before the end is undecided, so all of it has come
-                else:
-                    raise KafkaException(error)
-            if time.monotonic() > deadline:
-                raise Interrupted(f"{topic} could not be read to its end")
-    finally:
-        reader.close()
-
-
-@contextlib.contextmanager
-def _plain(what: str) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        said = error.args[0]
-        if said.code() in _FENCED:
-            raise Fenced(
-                "another run of this capture has taken over",
-                hint="let only one run per capture; stop this one",
-            ) from None
-        raise Interrupted(f"{what}: {said.str().rstrip('.')} ({said.name()})") from None
+        return list(records_between(settings, topic, *decided(admin, topic)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 
 from headwater.cli.quick import start, understand
+from headwater.deprecation import show_warnings
 from headwater.errors import HeadwaterError
 
 FAILED = 1
@@ -22,6 +23,8 @@ INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code; a user's mistake never shows a traceback."""
+    if arguments is None:  # a process of its own, and not a test's
+        show_warnings()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if words[:1] == ["broker"]:
@@ -40,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _complain(error: HeadwaterError) -> None:
     """One line for each sentence of the error, and what to do next at the end."""
-    *others, last = str(error).splitlines() or [type(error).__name__]
+    *others, last = error.sentence.splitlines() or [type(error).__name__]
     for sentence in others:
         print(f"headwater: {sentence}", file=sys.stderr)
     if error.hint:

@@ -8,12 +8,11 @@ headwater acls remove --principal User:ann
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from headwater.cli.admin import (
-    TIMEOUT_S,
     admin,
     bootstrap_option,
     json_option,
@@ -21,12 +20,14 @@ from headwater.cli.admin import (
     print_table,
 )
 
+if TYPE_CHECKING:
+    from headwater.client.acls import Acl
+
 OPERATIONS = (
     *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
     *("describe_configs", "alter_configs", "idempotent_write"),
 )
-KINDS = {"topic": "TOPIC", "group": "GROUP", "cluster": "BROKER", "transaction": "TRANSACTIONAL_ID"}
-"""Our words for resources, and librdkafka's."""
+KINDS = ("topic", "group", "cluster", "transaction")
 CLUSTER_NAME = "kafka-cluster"
 
 acls = typer.Typer(no_args_is_help=True, help="List, add and remove permissions (ACLs).")
@@ -72,7 +73,7 @@ def allow(
 
     Example: headwater acls allow User:ann read topic:orders group:billing
     """
-    _add("ALLOW", principal, operation, resources, prefixed, host, bootstrap)
+    _add("allow", principal, operation, resources, prefixed, host, bootstrap)
 
 
 @acls.command("deny")
@@ -88,7 +89,7 @@ def deny(
 
     Example: headwater acls deny User:bob write topic:orders
     """
-    _add("DENY", principal, operation, resources, prefixed, host, bootstrap)
+    _add("deny", principal, operation, resources, prefixed, host, bootstrap)
 
 
 @acls.command("list")
@@ -103,8 +104,10 @@ def list_acls(
 
     Example: headwater acls list --json
     """
+    from headwater.client import acls as rules
+
     with admin(bootstrap) as client:
-        found = client.describe_acls(_filter(principal), request_timeout=TIMEOUT_S).result()
+        found = rules.listed(client, principal)
     rows = sorted((_row(each) for each in found), key=lambda row: tuple(row.values()))
     if as_json:
         print_json(rows)
@@ -129,10 +132,12 @@ def remove(
 
     Example: headwater acls remove --principal User:ann --resource topic:orders
     """
-    wanted = _filter(principal, resource)
+    from headwater.client import acls as rules
+
+    wanted = None if resource is None else _resource(resource)
     with admin(bootstrap) as client:
-        gone = client.delete_acls([wanted], request_timeout=TIMEOUT_S)[wanted].result()
-    print(f"Removed {len(gone)} ACL{'s' if len(gone) != 1 else ''} of {principal}")
+        gone = rules.remove(client, principal, wanted)
+    print(f"Removed {gone} ACL{'s' if gone != 1 else ''} of {principal}")
 
 
 def _add(
@@ -151,78 +156,38 @@ def _add(
             f"{operation!r} is not one of {', '.join(OPERATIONS)}", param_hint="'OPERATION'"
         )
     places = [_resource(each) for each in resources]
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
+    from headwater.client import acls as rules
 
     made = [
-        AclBinding(
-            ResourceType[kind],
-            name,
-            ResourcePatternType.PREFIXED
-            if prefixed and kind != KINDS["cluster"]
-            else ResourcePatternType.LITERAL,
-            principal,
-            host,
-            AclOperation[operation.upper()],
-            AclPermissionType[permission],
+        rules.Acl(
+            principal, permission, operation, kind, name, prefixed and kind != "cluster", host
         )
         for kind, name in places
     ]
     with admin(bootstrap) as client:
-        for future in client.create_acls(made, request_timeout=TIMEOUT_S).values():
-            future.result()
-    verb = "may" if permission == "ALLOW" else "may not"
+        rules.add(client, made)
+    verb = "may" if permission == "allow" else "may not"
     print(f"{principal} {verb} {operation} {', '.join(resources)}")
 
 
 def _resource(text: str) -> tuple[str, str]:
     word, colon, name = text.partition(":")
     if word == "cluster" and not colon:
-        return KINDS[word], CLUSTER_NAME
+        return word, CLUSTER_NAME
     if word not in KINDS or not name:
         raise typer.BadParameter(
             f"{text!r} is not topic:NAME, group:NAME, transaction:NAME or cluster",
             param_hint="'RESOURCE'",
         )
-    return KINDS[word], name
+    return word, name
 
 
-def _filter(principal: str | None, resource: str | None = None) -> Any:
-    from confluent_kafka.admin import (
-        AclBindingFilter,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    kind, name = _resource(resource) if resource is not None else ("ANY", None)
-    anything: Any = None  # its types do not say that these may be left open
-    return AclBindingFilter(
-        ResourceType[kind],
-        name or anything,
-        ResourcePatternType.ANY,
-        principal or anything,
-        anything,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-
-
-def _row(acl: Any) -> dict[str, str]:
-    words = {theirs: ours for ours, theirs in KINDS.items()}
-    kind = words.get(acl.restype.name, acl.restype.name.lower())
-    prefix = acl.resource_pattern_type.name == "PREFIXED"
+def _row(acl: Acl) -> dict[str, str]:
     return {
-        "principal": str(acl.principal),
-        "permission": acl.permission_type.name.lower(),
-        "operation": acl.operation.name.lower(),
-        "resource": kind if kind == "cluster" else f"{kind}:{acl.name}",
-        "names": "prefixed" if prefix else "literal",
-        "host": str(acl.host),
+        "principal": acl.principal,
+        "permission": acl.permission,
+        "operation": acl.operation,
+        "resource": acl.kind if acl.kind == "cluster" else f"{acl.kind}:{acl.name}",
+        "names": "prefixed" if acl.is_prefix else "literal",
+        "host": acl.host,
     }

@@ -15,27 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
+from headwater.client.errors import BrokerUnreachable, RequestRefused
 from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-    from headwater.browse.log import Log
+    from headwater.client.librdkafka import AdminClient
+    from headwater.client.log import Log
 
 TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 PROJECT_FILE = "headwater.toml"
-
-
-class RequestRefused(HeadwaterError):
-    """The broker answered, and the answer was no."""
-
-
-class BrokerUnreachable(HeadwaterError):
-    """Nothing that speaks Kafka's protocol answered at the address."""
 
 
 def bootstrap_option() -> Any:
@@ -69,8 +61,7 @@ def json_option() -> Any:
 @contextmanager
 def admin(bootstrap: str) -> Iterator[AdminClient]:
     """An admin client for the time of one command; what goes wrong inside becomes a sentence."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
+    from headwater.client.librdkafka import AdminClient, KafkaException
 
     check_presence(bootstrap)
     quiet = logging.getLogger("headwater.cli.librdkafka")
@@ -144,18 +135,17 @@ _HINTS = {
 def opened(bootstrap: str) -> Iterator[Log]:
     """What `browse` asks, for the time of one command; that no broker answers is said at once."""
     check_presence(bootstrap)
-    from headwater.browse.errors import Unreachable
-    from headwater.browse.log import Log
+    from headwater.client.log import Log
 
     with Log(bootstrap, client_config()) as log:
         try:
             yield log
-        except Unreachable:
+        except BrokerUnreachable:
             if (said := log.login_refused()) is None:
                 raise
             raise RequestRefused(
                 f"the broker at {bootstrap} refused the login: {said}",
-                hint="mend the file that HEADWATER_CLIENT_CONFIG names (docs/security.md)",
+                hint="correct the file that HEADWATER_CLIENT_CONFIG names (docs/security.md)",
             ) from None
 
 

@@ -44,6 +44,7 @@ COMMANDS = (
     "deadletters",
     "events",
     "forget",
+    "keys",
     "excise",
     "settings",
     "promote",

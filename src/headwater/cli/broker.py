@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import typer
 
-from headwater.cli.places import DATA, DURABILITY, LISTEN
-from headwater.cli.quick import DURABILITIES, LOG_LEVELS, BrokerWords, complaint, start
+from headwater.cli.quick import (
+    DATA,
+    DURABILITIES,
+    DURABILITY,
+    LISTEN,
+    LOG_LEVELS,
+    BrokerWords,
+    complaint,
+    start,
+)
 
 
 def add_to(app: typer.Typer) -> None:

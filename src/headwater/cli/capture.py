@@ -15,6 +15,7 @@ import typer
 
 from headwater.cli.admin import bootstrap_option, check_presence, json_option
 from headwater.cli.completion import capture_names
+from headwater.cli.doctor import finding_as_json, print_finding
 from headwater.cli.properties import read_settings
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def check(
     table: list[str] = TABLES,
     as_json: bool = json_option(),
 ) -> int:
-    """Look at everything that the capture needs; say for each failure what mends it.
+    """Look at everything that the capture needs; say for each failure how to fix it.
 
     Example: headwater capture check shop
     """
@@ -113,13 +114,10 @@ def check(
     finally:
         source.close()
     if as_json:
-        fields = ("name", "ok", "sentence", "mend")
-        print(json.dumps([{f: getattr(finding, f) for f in fields} for finding in found], indent=2))
+        print(json.dumps([finding_as_json(finding) for finding in found], indent=2))
     else:
         for finding in found:
-            print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")
-            if finding.mend:
-                print(f"       mend it with: {finding.mend}")
+            print_finding(finding)
     return 0 if all(finding.ok for finding in found) else 1
 
 

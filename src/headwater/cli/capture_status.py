@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def asked(config: CaptureConfig) -> dict[str, Any]:
     """Its position in the log, and what the database keeps for it."""
+    from headwater.capture.positions import read_positions
     from headwater.capture.source import open_source
-    from headwater.capture.writer import read_positions
 
     stored = read_positions(config.bootstrap, [config.name], config.client).get(config.name)
     source = open_source(config)

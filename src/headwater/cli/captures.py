@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from headwater.cli.admin import bootstrap_option, check_presence, json_option, print_json
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
 from headwater.errors import HeadwaterError
 
 UNKNOWN = 1

@@ -73,7 +73,7 @@ def check(
 
 
 def cannot_look(error: HeadwaterError) -> int:
-    print(f"headwater: {error} {error.hint or ''}".rstrip(), file=sys.stderr)
+    print(f"headwater: {error.sentence} {error.hint or ''}".rstrip(), file=sys.stderr)
     return CANNOT_LOOK
 
 

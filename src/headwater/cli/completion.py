@@ -55,10 +55,9 @@ def _from_the_log(
     context: typer.Context, incomplete: str, ask: Callable[[Any], list[str]]
 ) -> list[str]:
     try:
-        from confluent_kafka.admin import AdminClient
-
         from headwater.cli.admin import DEFAULT_BOOTSTRAP
-        from headwater.cli.client import client_config
+        from headwater.cli.properties import client_config
+        from headwater.client.librdkafka import AdminClient
         from headwater.project.hello import Answer, hello
 
         bootstrap = str(context.params.get("bootstrap") or DEFAULT_BOOTSTRAP)

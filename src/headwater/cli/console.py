@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,13 +52,12 @@ def console(
 
     Example: headwater console --bootstrap 127.0.0.1:9092 --read-only
     """
-    from headwater.console.serving import serve
-    from headwater.console.starting import settled
+    from headwater.console.server import serve, settled
 
     given = settled(project, bootstrap, client_config(), default_bootstrap=DEFAULT_BOOTSTRAP)
-    serve(
-        given.context(read_only=read_only),
-        listen or given.listen,
-        token or given.token,
-        lambda sentence: print(sentence, file=sys.stderr, flush=True),
-    )
+    context, at = given.context(read_only=read_only), listen or given.listen
+    serve(context, at, token or given.token, _say, given.tls)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 from headwater.browse.dead_letters.letter import Letter
-from headwater.browse.dead_letters.reading import dead_letter_topics, open_letters
-from headwater.browse.dead_letters.sending import replay as send_back
+from headwater.browse.dead_letters.replay import replay as send_back
+from headwater.browse.dead_letters.survey import dead_letter_topics, open_letters
 from headwater.cli.admin import (
     TIMEOUT_S,
     admin,
@@ -22,7 +22,7 @@ from headwater.cli.admin import (
     print_json,
     print_table,
 )
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
 
 SHOWN = 20
 

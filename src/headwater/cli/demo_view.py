@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 
 from headwater.project.demo import Audience, ShopFound, Summary
+from headwater.project.demo.summary import ViewFreshness
 
 
 @contextmanager
@@ -184,6 +185,8 @@ def _shop(found: ShopFound) -> list[tuple[str, str]]:
             f"{_ms(found.latency_p50_s)} (p50), {_ms(found.latency_p99_s)} (p99) from the commit in the "
             f"database to the cache, {found.measured:,} orders",
         ),
+        *_around_the_kill(found),
+        *_freshness(found),
         ("Caught up", f"{found.settled_s:.1f} s after the last write, in every view"),
     ]
     for view in found.views:
@@ -192,6 +195,24 @@ def _shop(found: ShopFound) -> list[tuple[str, str]]:
             said += f", as {view.example}"
         facts.append((f"View {view.name}", f"{view.to}: {view.rows:,} rows, {said}"))
     return facts
+
+
+def _freshness(found: ShopFound) -> list[tuple[str, str]]:
+    return [(f"Fresh {view}", _fresh(each)) for view, each in found.freshness.items()]
+
+
+def _fresh(each: ViewFreshness) -> str:
+    said = f"{_ms(each.median_s)} behind the log (median), {_ms(each.most_s)} at most"
+    return (
+        said if each.after_kill_s is None else f"{said}; {_ms(each.after_kill_s)} around the kill"
+    )
+
+
+def _around_the_kill(found: ShopFound) -> list[tuple[str, str]]:
+    if found.back_s is None:
+        return []
+    said = f"back in the cache {found.back_s:.1f} s after it; {found.held_up:,} orders were held up"
+    return [("The kill", said)]
 
 
 def _verdict(summary: Summary) -> str:

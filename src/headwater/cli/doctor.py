@@ -1,11 +1,14 @@
-"""`headwater doctor`: whether the project in this folder has what it needs."""
+"""`headwater doctor`: whether the project in this folder has what it needs.
+
+What a check has found, for people and as JSON: `headwater doctor` and `headwater capture check`.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 
 import typer
 
@@ -18,28 +21,57 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(file: Path = file_option(), as_json: bool = json_option()) -> int:
-    """Check the file, Java, ports, disk, pipelines, databases and edges; say what mends each failure.
+    """Check the file, Java, ports, disk, pipelines, databases and edges; say how to fix each failure.
 
     Example: headwater doctor
     """
     from collections.abc import Iterable
 
-    from headwater.project.doctor import Finding, examine
+    from headwater.project.doctor import examine
     from headwater.project.file import load
 
     project = load(file)
     findings: Iterable[Finding] = examine(project)
     if project.edges is not None:
-        from headwater.edges import examining
+        from headwater.edges import doctor as examining
 
         findings = chain(findings, examining.examine(project))
     found = []
     for finding in findings:
         found.append(finding)
         if not as_json:
-            print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")
-            if finding.mend and not finding.ok:
-                print(f"       mend it with: {finding.mend}")
+            print_finding(finding)
     if as_json:
-        print(json.dumps([asdict(finding) for finding in found], indent=2))
+        print(json.dumps([finding_as_json(finding) for finding in found], indent=2))
     return 0 if all(finding.ok for finding in found) else 1
+
+
+class Finding(Protocol):
+    """What one check came to."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def sentence(self) -> str: ...
+    @property
+    def remedy(self) -> str | None: ...
+
+
+def print_finding(finding: Finding) -> None:
+    """One line; and what to do, where something must be done."""
+    print(f"{'ok    ' if finding.ok else 'FAILED'} {finding.name}: {finding.sentence}")
+    if finding.remedy and not finding.ok:
+        print(f"       fix: {finding.remedy}")
+
+
+def finding_as_json(finding: Finding) -> dict[str, object]:
+    """`mend` is the old name of `remedy`, and goes with the next release."""
+    return {
+        "name": finding.name,
+        "ok": finding.ok,
+        "sentence": finding.sentence,
+        "remedy": finding.remedy,
+        "mend": finding.remedy,
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def edges(
 
     Example: headwater edges --bootstrap 127.0.0.1:9092 --listen 127.0.0.1:8086
     """
-    from headwater.edges.serving import serve
+    from headwater.edges.server import serve
 
     serve(
         project,

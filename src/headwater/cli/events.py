@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headwater.cli.admin import RequestRefused, admin, bootstrap_option, json_option, print_json
-from headwater.cli.client import client_config, client_settings
+from headwater.cli.admin import admin, bootstrap_option, json_option, print_json
+from headwater.cli.properties import client_config, client_settings
+from headwater.client.errors import RequestRefused
 
 if TYPE_CHECKING:
     from headwater.events.aggregate import Aggregate
@@ -48,8 +49,8 @@ def history(
     check_installed()
     with admin(bootstrap):
         pass  # says at once that no broker answers
+    from headwater.client.cluster import Cluster
     from headwater.events import plain
-    from headwater.spark.connect import Cluster
 
     cluster = Cluster(client_settings(bootstrap))
     try:

@@ -15,25 +15,26 @@ import secrets
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from headwater.cli.admin import (
     TIMEOUT_S,
-    RequestRefused,
     admin,
     bootstrap_option,
     json_option,
     print_json,
     print_table,
 )
-from headwater.cli.client import client_config
 from headwater.cli.completion import topic_names
 from headwater.cli.progress import Waiting
+from headwater.cli.properties import client_config
+from headwater.client.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headwater.client.librdkafka import AdminClient, Producer
 
 REQUESTS, AUDIT = "__headwater_excisions", "__headwater_audit"
 _OFFSETS = re.compile(r"(\d+):(\d+)-(\d+)")
@@ -76,23 +77,13 @@ def excise(
     """
     target, partitions = _target(key, key_hex, offsets)
     with admin(bootstrap) as client:
-        _check(client, topic)
+        topic_id = _check(client, topic)
         beside = _beside(client, topic)
         if not (dry_run or yes):
             _confirm(topic)
-        request = {
-            "id": uuid.uuid4().hex,
-            "topic": topic,
-            "target": target,
-            "partitions": partitions,
-            "dry_run": dry_run,
-            "who": f"{getpass.getuser()}@{platform.node()}",
-            "why": why,
-            "asked_ms": time.time_ns() // 1_000_000,
-        }
-        _ensure_topics(client)
+        wanted = {"topic": topic, "topic_id": topic_id, "target": target, "partitions": partitions}
         with Waiting(f"the broker looks through {topic}"):
-            entry = _ask(bootstrap, request, seconds)
+            entry = _ask(bootstrap, {**wanted, "dry_run": dry_run, "why": why}, seconds)
     _show(entry | {"not_excised": beside}, as_json)
     return 0 if entry["status"] == "done" else 1
 
@@ -119,36 +110,36 @@ def _target(
     return {"salt": salt.hex(), "digest": digest}, None
 
 
-def _check(client: AdminClient, topic: str) -> None:
-    """That this is headwater, and that the topic is there."""
-    from confluent_kafka.admin import ConfigResource
+def _check(client: AdminClient, topic: str) -> str:
+    """That this is headwater, and that the topic is there; its id."""
+    from headwater.client import settings
+    from headwater.client.topics import id_of
 
     cluster = client.list_topics(timeout=TIMEOUT_S)
     if topic not in cluster.topics:
         raise RequestRefused(
             f"there is no topic {topic!r}", hint="headwater topics list shows those that exist"
         )
-    broker = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(cluster.brokers))))
-    (described,) = client.describe_configs([broker], request_timeout=TIMEOUT_S).values()
-    if "durability" not in described.result():
+    if "durability" not in settings.of_broker(client, next(iter(cluster.brokers))):
         raise RequestRefused(
             "only headwater's broker can excise",
             hint="on Apache Kafka a compacted topic and a tombstone for the key come closest",
         )
+    return str(id_of(client, topic))
 
 
 def _beside(client: AdminClient, topic: str) -> list[str]:
     """Topics that hold what derives from this one. Snapshots of events that stay must stay too."""
-    from headwater.events import derived
+    from headwater.events import derived_topics
 
     known = client.list_topics(timeout=TIMEOUT_S).topics
-    source = derived.source_of(topic, known)
+    source = derived_topics.source_of(topic, known)
     if source is not None and topic.endswith(".snapshots"):
         raise RequestRefused(
             f"{topic} without a record would be read as if {source} had no such events",
             hint=f"headwater forget SUBJECT --excise {source} takes both",
         )
-    return derived.topics_of(topic, known)
+    return derived_topics.topics_of(topic, known)
 
 
 def _confirm(topic: str) -> None:
@@ -160,37 +151,69 @@ def _confirm(topic: str) -> None:
     typer.confirm(f"Delete these records of {topic} for good?", abort=True)
 
 
-def _ensure_topics(client: AdminClient) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import NewTopic
+def can_excise(client: AdminClient, topic: str) -> bool:
+    """Whether this is headwater, with such a topic."""
+    try:
+        _check(client, topic)
+    except RequestRefused:
+        return False
+    return True
+
+
+def excise_key(
+    client: AdminClient, bootstrap: str, topic: str, key: str, why: str
+) -> dict[str, Any]:
+    """Take the records of a key out; the broker's line in the audit."""
+    return _excise(client, bootstrap, topic, _target(key, None, None), why)
+
+
+def excise_record(client: AdminClient, bootstrap: str, topic: str, offset: int, why: str) -> int:
+    """Take one record of partition 0 out; how many there were."""
+    target = _target(None, None, f"0:{offset}-{offset}")
+    entry = _excise(client, bootstrap, topic, target, why)
+    if entry["status"] != "done":
+        raise RequestRefused(entry["error"])
+    return int(entry["removed"])
+
+
+def _excise(
+    client: AdminClient,
+    bootstrap: str,
+    topic: str,
+    target: tuple[dict[str, Any], list[int] | None],
+    why: str,
+) -> dict[str, Any]:
+    wanted = {"topic": topic, "topic_id": _check(client, topic), "target": target[0]}
+    return _ask(bootstrap, {**wanted, "partitions": target[1], "dry_run": False, "why": why}, 600)
+
+
+def _ensure_topics(bootstrap: str) -> None:
+    from headwater.client import creation
+    from headwater.client.creation import Wanted
+    from headwater.client.log import Log
 
     config = {"retention.ms": "-1", "retention.bytes": "-1"}
-    wanted = [NewTopic(name, 1, 1, config=config) for name in (REQUESTS, AUDIT)]
-    for future in client.create_topics(wanted, request_timeout=TIMEOUT_S).values():
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
+    with Log(bootstrap, client_config()) as log, log.cluster() as cluster:
+        creation.ensure(cluster, [Wanted(name, 1, config) for name in (REQUESTS, AUDIT)])
 
 
-def _ask(bootstrap: str, request: dict[str, Any], seconds: int) -> dict[str, Any]:
-    """Send the request and wait for its line in the audit topic."""
-    from confluent_kafka import Consumer, Producer, TopicPartition
+def _ask(bootstrap: str, wanted: Mapping[str, object], seconds: int) -> dict[str, Any]:
+    """Send a request and wait for its line in the audit topic."""
+    from headwater.client.librdkafka import Consumer, Producer, TopicPartition
 
+    _ensure_topics(bootstrap)
+    request = {**wanted, "id": uuid.uuid4().hex, "asked_ms": time.time_ns() // 1_000_000}
+    request["who"] = f"{getpass.getuser()}@{platform.node()}"
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **client_config()}
     reader = Consumer({**settings, "group.id": "headwater-excise", "enable.auto.commit": False})
     try:
         _, end = reader.get_watermark_offsets(TopicPartition(AUDIT, 0), timeout=TIMEOUT_S)
         reader.assign([TopicPartition(AUDIT, 0, end)])
-        producer = Producer({**settings, "enable.idempotence": True})
-        producer.produce(REQUESTS, key=request["id"], value=json.dumps(request), partition=0)
-        if producer.flush(TIMEOUT_S):
-            raise RequestRefused("the request was not acknowledged", hint="see the broker's log")
+        _send(Producer({**settings, "enable.idempotence": True}), request)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             message = reader.poll(0.5)
-            if message is None or message.error() or message.key() != request["id"].encode():
+            if message is None or message.error() or message.key() != str(request["id"]).encode():
                 continue
             entry: dict[str, Any] = json.loads(message.value() or b"{}")
             return entry
@@ -200,6 +223,23 @@ def _ask(bootstrap: str, request: dict[str, Any], seconds: int) -> dict[str, Any
         f"not done after {seconds} s; the broker goes on with it",
         hint=f"its end will be recorded in {AUDIT} under {request['id']}",
     )
+
+
+def _send(producer: Producer, request: Mapping[str, object]) -> None:
+    failures: list[str] = []
+
+    def told(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    key, words = str(request["id"]), json.dumps(request)
+    producer.produce(REQUESTS, key=key, value=words, partition=0, on_delivery=told)
+    if producer.flush(TIMEOUT_S) or failures:
+        why = f": {failures[0]}" if failures else ""
+        raise RequestRefused(
+            f"the request was not acknowledged{why}",
+            hint=f"it takes the rights to write to {REQUESTS} and to alter the cluster; see the broker's log",
+        )
 
 
 def _show(entry: dict[str, Any], as_json: bool) -> None:

@@ -1,35 +1,39 @@
 """`headwater forget`: a subject's personal data becomes unreadable, everywhere, for good.
 
-Puts together `events.keys` (destroy the key), `events.forgetting` (tombstones) and `cli.excise` (take
+Puts together `events.keys` (destroy the key), `events.erasure` (tombstones) and `cli.excise` (take
 records out of the log's files).
 """
 
 from __future__ import annotations
 
-import getpass
-import platform
 import sys
-import time
-import uuid
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from headwater.cli import excise
 from headwater.cli.admin import (
-    RequestRefused,
     admin,
     bootstrap_option,
     json_option,
     print_json,
 )
-from headwater.cli.client import client_config, client_settings
 from headwater.cli.events import check_installed
+from headwater.cli.properties import client_config, client_settings
+from headwater.client.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from headwater.client.librdkafka import AdminClient
 
-KEYS = "headwater.keys"
+KEYS = "__headwater_keys"
+FORMER_KEYS = "headwater.keys"
+_PATIENCE_S = 10.0
+"""Owners look every two seconds."""
+_ROUNDS_MAX = 5
+_WRITTEN_AGAIN = (
+    "events were written under this key each time; run this again when nobody sends any"
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,7 +67,8 @@ def forget(
     What was sealed with the key stays in the log and can never be read again. The key's own
     record, and the subject's records in compacted topics, are taken out of the log's files
     (headwater's broker; on Apache Kafka compaction does it later). Twice does no harm.
-    What could not be reached is named.
+    It waits until owners of excised events have dropped what they hold. What could not be
+    reached, excised or confirmed is named.
 
     Example: headwater forget customer-17 --excise customer-notes --why "asked for it"
     """
@@ -78,33 +83,31 @@ def forget(
                     f"there is no topic {topic!r}", hint="headwater topics list shows those"
                 )
         done: dict[str, Any] = {"subject": subject}
-        done |= _destroy(client, bootstrap, keys, subject, why, keys in there)
+        done |= _destroy(client, bootstrap, keys, subject, why, there)
         reach = _reach(bootstrap, subject, topics, excised, keys)
-        can = _can_excise(client, keys if keys in there else next(iter(there), ""))
+        can = excise.can_excise(client, keys if keys in there else next(iter(there), ""))
         # Where compaction would remove what the tombstone covers, it need not be waited for. Before
         # the tombstones, which have the same key and must stay for readers to see.
-        compacted = {topic for topic, _ in reach.places if _is_compacted(client, topic)}
+        compacted = {topic for topic in reach.held if _is_compacted(client, topic)}
         wanted = sorted({*excised, *compacted, *reach.derived}) if can else []
-        done["excised"] = {
-            topic: _excise(client, bootstrap, topic, excise._target(subject, None, None), why)
-            for topic in wanted
-        }
-        _bury(bootstrap, subject, reach.places)
+        work = _Excising(client, bootstrap, subject, why)
+        for topic in wanted:
+            work.excise(topic)
         done["tombstones"] = [f"{topic}-{partition}" for topic, partition in reach.places]
-        for topic in reach.derived if can else ():
-            # An owner may have written from its memory, until it saw the tombstone.
-            again = excise._target(subject, None, None)
-            done["excised"][topic] += _excise(client, bootstrap, topic, again, why)
+        done["unconfirmed"] = _bury(bootstrap, subject, reach, excised if can else [], work)
+        done |= {"excised": work.removed, "incomplete": work.incomplete}
         done["skipped"] = _skipped(reach, excised, wanted, can)
     _show(done, as_json)
-    return 0
+    return 1 if work.incomplete else 0
 
 
 class _Reach(NamedTuple):
     """Where the subject is."""
 
     places: list[tuple[str, int]]
-    """Topics and partitions where a record stands under its key."""
+    """Topics and partitions where a record stands under its key, or did in a topic that is to be excised."""
+    held: list[str]
+    """Their topics, and those with a record behind a tombstone that took nothing out."""
     derived: list[str]
     """What derives from the topics that are to be excised, and holds the key."""
     replies: list[str]
@@ -116,7 +119,7 @@ class _Reach(NamedTuple):
 def _skipped(reach: _Reach, excised: list[str], done: list[str], can: bool) -> dict[str, str]:
     """What still has records of the subject, and why."""
     found = dict.fromkeys(reach.replies, "answers under other keys; they are kept for an hour")
-    standing = {topic for topic, _ in reach.places} | set(reach.letters)
+    standing = {*reach.held, *reach.letters}
     for topic in sorted(standing | set(excised) | set(reach.derived) if not can else standing):
         if topic not in done:
             found[topic] = (
@@ -136,100 +139,124 @@ def _confirm(subject: str) -> None:
 
 
 def _destroy(
-    client: AdminClient, bootstrap: str, topic: str, subject: str, why: str, there: bool
+    client: AdminClient, bootstrap: str, topic: str, subject: str, why: str, there: Container[str]
 ) -> dict[str, Any]:
     from headwater.events.keys import Keys
 
-    if not there:
+    if topic not in there and FORMER_KEYS not in there:
         return {"keys": 0, "key_records_excised": 0}
-    store = Keys(bootstrap, client=client_config(), topic=topic)
-    try:
+    with Keys(bootstrap, client=client_config(), topic=topic) as store:
         store.forget(subject)
         # Also of keys that somebody destroyed before, and whose records are still there.
-        offsets = store.destroyed(subject)
-    finally:
-        store.close()
-    if not _can_excise(client, topic):
-        return {"keys": len(offsets), "key_records_excised": None}
-    removed = 0
-    for offset in offsets:
-        target = excise._target(None, None, f"0:{offset}-{offset}")
-        removed += _excise(client, bootstrap, topic, target, why)
-    return {"keys": len(offsets), "key_records_excised": removed}
-
-
-def _can_excise(client: AdminClient, topic: str) -> bool:
-    try:
-        excise._check(client, topic)
-    except RequestRefused:
-        return False
-    return True
+        places = store.destroyed(subject)
+    if not excise.can_excise(client, topic):
+        return {"keys": len(places), "key_records_excised": None}
+    removed = sum(
+        excise.excise_record(client, bootstrap, *place, why or "forget") for place in places
+    )
+    return {"keys": len(places), "key_records_excised": removed}
 
 
 def _reach(
     bootstrap: str, subject: str, topics: list[str], excised: list[str], keys: str
 ) -> _Reach:
-    from headwater.events import derived, forgetting
-    from headwater.spark.connect import Cluster
+    from headwater.client.cluster import Cluster
+    from headwater.events import derived_topics, erasure
 
     cluster: Cluster = Cluster(client_settings(bootstrap))
     key = subject.encode()
     try:
         known = cluster.metadata(None).topics
-        wanted = sorted({*topics, *excised}) if topics else forgetting.candidates(cluster)
-        places = [
-            (topic, partition)
-            for topic in wanted
-            if topic != keys
-            for partition in forgetting.standing(cluster, topic, key)
-        ]
-        letters = [t for t in derived.letters(known) if forgetting.holds(cluster, t, key)]
-        beside = [each for topic in excised for each in derived.topics_of(topic, known)]
+        beside = [each for topic in excised for each in derived_topics.topics_of(topic, known)]
+        # What derives from another of them is excised with that one, named or not.
+        excised = [topic for topic in excised if topic not in beside]
+        wanted = sorted({*topics, *excised}) if topics else erasure.candidates(cluster)
+        found = {
+            t: erasure.standing(cluster, t, key) for t in wanted if t not in (keys, FORMER_KEYS)
+        }
+        places = [(topic, each) for topic, (standing, _) in found.items() for each in standing]
+        # Whatever stands there: an owner may hold what was taken out before.
+        fresh = [(t, p) for t in excised if t != keys for p in erasure.places_of(cluster, t, key)]
+        places = sorted({*places, *fresh})
+        letters = [t for t in derived_topics.letters(known) if erasure.holds(cluster, t, key)]
         replies = [f"{topic}.replies" for topic in excised if f"{topic}.replies" in known]
         beside = sorted({*beside, *(letters if excised else ())} - {*excised})
-        return _Reach(places, beside, replies, letters)
+        held = {topic for topic, (_, holds) in found.items() if holds} | {t for t, _ in places}
+        return _Reach(places, sorted(held), beside, replies, letters)
     finally:
         cluster.close()
 
 
-def _bury(bootstrap: str, subject: str, places: list[tuple[str, int]]) -> None:
-    from headwater.events import client as clients
-    from headwater.events import forgetting
+def _bury(
+    bootstrap: str, subject: str, reach: _Reach, excised: list[str], work: _Excising
+) -> list[str]:
+    """Send the tombstones, until nothing is left of what owners wrote before they obeyed them.
 
-    forgetting.bury(clients.for_confluent(bootstrap, client_config()), subject.encode(), places)
+    The places whose owners have not said that they do.
+    """
+    from headwater.client.cluster import Cluster
+    from headwater.events import erasure
+    from headwater.events import options as clients
+
+    key, places = subject.encode(), list(reach.places)
+    unconfirmed: set[tuple[str, int]] = set()
+    settings = clients.for_confluent(bootstrap, client_config())
+    cluster = Cluster(client_settings(bootstrap))
+    try:
+        for number in range(_ROUNDS_MAX):
+            offsets = erasure.bury(settings, key, places)
+            owned = {
+                place: offsets[place]
+                for place in places
+                if place[0] in excised and f"{place[0]}.answers" in reach.derived
+            }
+            obeyed = erasure.wait_for_owners(cluster, owned, _PATIENCE_S)
+            unconfirmed.update(obeyed.unconfirmed)
+            for topic in reach.derived if excised else ():
+                work.excise(topic)
+            # Events that an owner wrote before it obeyed, from what it held.
+            again = [
+                place
+                for place, end in obeyed.until.items()
+                if erasure.holds_before(cluster, place, key, end)
+            ]
+            if not again:
+                break
+            for topic in sorted({topic for topic, _ in again}):
+                if number < _ROUNDS_MAX - 1:
+                    work.excise(topic)
+                else:
+                    work.incomplete[topic] = _WRITTEN_AGAIN
+            places = again
+    finally:
+        cluster.close()
+    return [f"{topic}-{partition}" for topic, partition in sorted(unconfirmed)]
 
 
 def _is_compacted(client: AdminClient, topic: str) -> bool:
-    from confluent_kafka.admin import ConfigResource
+    from headwater.client.settings import of_topic
 
-    wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    (found,) = client.describe_configs([wanted], request_timeout=10).values()
-    return "compact" in (found.result()["cleanup.policy"].value or "")
+    return "compact" in (of_topic(client, topic)["cleanup.policy"].value or "")
 
 
-def _excise(
-    client: AdminClient,
-    bootstrap: str,
-    topic: str,
-    target: tuple[dict[str, Any], list[int] | None],
-    why: str,
-) -> int:
-    excise._check(client, topic)
-    excise._ensure_topics(client)
-    request = {
-        "id": uuid.uuid4().hex,
-        "topic": topic,
-        "target": target[0],
-        "partitions": target[1],
-        "dry_run": False,
-        "who": f"{getpass.getuser()}@{platform.node()}",
-        "why": why or "forget",
-        "asked_ms": time.time_ns() // 1_000_000,
-    }
-    entry = excise._ask(bootstrap, request, 600)
-    if entry["status"] != "done":
-        raise RequestRefused(entry["error"])
-    return int(entry["removed"])
+class _Excising:
+    """All that is excised for one subject, by its key."""
+
+    def __init__(self, client: AdminClient, bootstrap: str, subject: str, why: str) -> None:
+        self._client, self._bootstrap = client, bootstrap
+        self._subject, self._why = subject, why
+        self.removed: dict[str, int] = {}
+        self.incomplete: dict[str, str] = {}
+        """What could not be excised, and why; the rest is done all the same."""
+
+    def excise(self, topic: str) -> None:
+        asked = (self._client, self._bootstrap, topic, self._subject, self._why or "forget")
+        entry = excise.excise_key(*asked)
+        self.removed[topic] = self.removed.get(topic, 0) + int(entry.get("removed", 0))
+        if entry["status"] == "done":
+            self.incomplete.pop(topic, None)
+        else:
+            self.incomplete[topic] = entry["error"]
 
 
 def _show(done: dict[str, Any], as_json: bool) -> None:
@@ -245,5 +272,12 @@ def _show(done: dict[str, Any], as_json: bool) -> None:
     print(f"Tombstones went to {said}.")
     for topic, count in done["excised"].items():
         print(f"{count:,} records are out of {topic}.")
+    for place in done["unconfirmed"]:
+        print(
+            f"Not confirmed: no owner of {place} has said within {_PATIENCE_S:g} s that it forgot. One that "
+            "starts later will; if one runs and hangs, run this again when it is well."
+        )
+    for topic, why in done["incomplete"].items():
+        print(f"Not complete: {topic} ({why}).")
     for topic, why in done["skipped"].items():
         print(f"Not reached: {topic} ({why}).")

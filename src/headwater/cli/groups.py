@@ -13,7 +13,7 @@ from headwater.cli.completion import group_names, topic_names
 from headwater.cli.record_words import PLACES
 
 if TYPE_CHECKING:
-    from headwater.browse.groups import Group, ResetPlan
+    from headwater.client.groups import Group, ResetPlan
 
 groups = typer.Typer(no_args_is_help=True, help="List, show, reset, delete consumer groups.")
 
@@ -34,7 +34,7 @@ def list_(bootstrap: str = bootstrap_option(), as_json: bool = json_option()) ->
 
     Example: headwater groups list --json
     """
-    from headwater.browse.groups import listed
+    from headwater.client.groups import listed
 
     with opened(bootstrap) as log:
         found = listed(log)
@@ -67,7 +67,7 @@ def show(
 
     Example: headwater groups show headwater-order_search
     """
-    from headwater.browse.groups import named
+    from headwater.client.groups import named
 
     with opened(bootstrap) as log:
         found = named(log, name)
@@ -122,8 +122,8 @@ def reset(
     """
     if (to is None) == (shift is None):
         raise typer.BadParameter("give one of --to and --shift")
-    from headwater.browse.groups import Reset, apply_reset, plan_reset
-    from headwater.browse.places import parse
+    from headwater.client.groups import Reset, apply_reset, plan_reset
+    from headwater.client.places import parse
 
     wanted = Reset(place=None if to is None else parse(to), shift=shift)
     with opened(bootstrap) as log:
@@ -146,7 +146,7 @@ def delete(
 
     Example: headwater groups delete billing --yes
     """
-    from headwater.browse import groups as browse
+    from headwater.client import groups as browse
 
     with opened(bootstrap) as log:
         for name in names:

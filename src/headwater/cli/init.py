@@ -22,7 +22,7 @@ def init(
 
     Example: headwater init shop
     """
-    from headwater.project.starting import start_project
+    from headwater.project.new_project import start_project
 
     for path in start_project(Path(), name):
         print(f"  {path}")

@@ -14,8 +14,8 @@ from headwater.cli.admin import bootstrap_option, json_option, opened, print_jso
 from headwater.cli.completion import group_names, topic_names
 
 if TYPE_CHECKING:
-    from headwater.browse.groups import Group
-    from headwater.browse.log import Log
+    from headwater.client.groups import Group
+    from headwater.client.log import Log
 
 ABOVE = 3
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
@@ -77,7 +77,7 @@ def lag(
 
 
 def _groups(log: Log, names: list[str]) -> list[Group]:
-    from headwater.browse import groups
+    from headwater.client import groups
 
     return [groups.named(log, name) for name in names] if names else groups.listed(log)
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.browse.publishing import Draft
+    from headwater.client.publisher import Draft
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
@@ -39,7 +39,7 @@ class Shape:
     partition: int | None = None
 
     def draft(self, key: bytes | None, value: bytes | None) -> Draft:
-        from headwater.browse.publishing import Draft
+        from headwater.client.publisher import Draft
 
         is_null = value is not None and value == self.null
         return Draft(key, None if is_null else value, self.headers, self.partition)
@@ -66,13 +66,13 @@ def _plain(number: int, line: bytes, shape: Shape) -> Draft:
     if not between:
         raise BadLine(
             f"line {number} has no key separator {shape.separator.decode(errors='replace')!r}",
-            hint="mend the line, or give another --key-separator",
+            hint="correct the line, or give another --key-separator",
         )
     return shape.draft(key, value)
 
 
 def _from_json(number: int, line: bytes, shape: Shape) -> Draft:
-    from headwater.browse.publishing import Draft
+    from headwater.client.publisher import Draft
 
     try:
         said = json.loads(line)
@@ -97,7 +97,7 @@ def _from_json(number: int, line: bytes, shape: Shape) -> Draft:
             _timestamp(said.get("timestamp")),
         )
     except (ValueError, TypeError) as error:
-        raise BadLine(f"line {number}: {error}", hint="mend it and go on from there") from None
+        raise BadLine(f"line {number}: {error}", hint="correct it and go on from there") from None
 
 
 def _part(said: dict[str, Any], name: str) -> bytes | None:
@@ -125,7 +125,7 @@ def _timestamp(said: Any) -> int | None:
     """Milliseconds, or a time as text."""
     if said is None or isinstance(said, int):
         return said
-    from headwater.browse.places import time_of
+    from headwater.client.places import time_of
 
     try:
         return time_of(str(said))

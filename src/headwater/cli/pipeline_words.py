@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
-from headwater.cli.client import client_config
-from headwater.cli.properties import parse_assignments
+from headwater.cli.properties import client_config, parse_assignments, with_secrets
 
 if TYPE_CHECKING:
     from headwater.pipelines.application import Order
+    from headwater.pipelines.control import Audience
 
 DEFAULT_CHECKPOINTS = "data/checkpoints"
 DEFAULT_MASTER = "local[*]"
@@ -73,6 +73,8 @@ class Given:
     targets: Mapping[str, str] = field(default_factory=dict)
     batch_records_max: int = 1_000_000
     batch_bytes_max: int = 1 << 30
+    any_spark: bool = True
+    """Whether it is not said which Spark is to do it."""
 
 
 def understood(
@@ -84,9 +86,12 @@ def understood(
     conf: Sequence[str] = (),
 ) -> Given:
     targets = _assignments(to, "--to", "order_search=sqlite:shop.db")
-    settings = _assignments(conf, "--conf", "spark.executor.memory=2g")
+    settings = with_secrets(_assignments(conf, "--conf", "spark.executor.memory=2g"))
+    any_spark = master == DEFAULT_MASTER and not settings
     if paths:
-        return Given(tuple(paths), bootstrap, checkpoints, master, settings, targets)
+        return Given(
+            tuple(paths), bootstrap, checkpoints, master, settings, targets, any_spark=any_spark
+        )
     from headwater.project.file import FILE, load
 
     project = load(Path(FILE))
@@ -100,6 +105,7 @@ def understood(
         {**declared, **targets},
         project.batch_records_max,
         project.batch_bytes_max,
+        any_spark,
     )
 
 
@@ -108,6 +114,24 @@ def _assignments(words: Sequence[str], option: str, example: str) -> dict[str, s
         return parse_assignments(words)
     except ValueError as error:
         raise typer.BadParameter(f"{error}, for example {option} {example}") from None
+
+
+def ask_running(
+    given: Given, order: Order, kind: str, view: str, who: Audience, **words: object
+) -> object:
+    """What the application that runs has to say in the end; None: none does, and Spark is to be started.
+
+    `who` hears what it says on the way.
+    """
+    if not given.any_spark:
+        return None
+    from headwater.pipelines import control
+
+    wanted = control.request(order, kind, view, given.targets, **words)
+    found = control.ask(order.checkpoints, wanted, who)
+    if found is None:
+        who.say("no running application does it: starting Spark, which takes a while")
+    return found
 
 
 def order_of(given: Given) -> Order:

@@ -17,8 +17,8 @@ from headwater.cli.record_words import topic_argument
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.browse.log import Log
-    from headwater.browse.publishing import Draft, Sender
+    from headwater.client.log import Log
+    from headwater.client.publisher import Draft, Sender
 
 STDIN = "-"
 
@@ -137,7 +137,7 @@ def _check(
 
 
 def _one(log: Log, topic: str, value: str | None, shape: Shape, as_json: bool) -> int:
-    from headwater.browse.publishing import publish
+    from headwater.client.publisher import publish
 
     stored = publish(log, topic, shape.draft(shape.key, _bytes(value)))
     if as_json:
@@ -148,12 +148,13 @@ def _one(log: Log, topic: str, value: str | None, shape: Shape, as_json: bool) -
 
 
 def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) -> int:
-    from headwater.browse.publishing import Sender
+    from headwater.client.publisher import Sender
 
     refused: list[tuple[int, str]] = []
     bad: BadLine | None = None
     with Bar(f"producing to {topic}") as bar:
-        sender = Sender(log, topic, lambda tag, why: refused.append((tag, why)))
+        waiting = _Waiting()
+        sender = Sender(log, topic, lambda tag, why: refused.append((tag, why)), waiting.tell)
         typed = source.isatty()
         if typed:
             print("One record on each line; Ctrl-D ends.", file=sys.stderr)
@@ -173,8 +174,13 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
                 raise
     if refused:
         number, why = min(refused)
-        hint = "some lines after it may be stored as well; mend the cause before sending it again"
-        bad = BadLine(f"line {number}, or one sent with it, was refused: {why}", hint=hint)
+        hint = "some lines after it may be stored as well; remove the cause before sending it again"
+        missing = sender.sent - sender.stored
+        were = "1 record was" if missing == 1 else f"{missing:,} records were"
+        sentence = (
+            f"line {number}, or one sent with it, was refused: {why}; {were} not acknowledged"
+        )
+        bad = BadLine(sentence, hint=hint)
     if bad is not None:
         raise NotStored(f"{bad}; {_stored(sender.stored, topic)}", hint=bad.hint)
     if as_json:
@@ -184,12 +190,29 @@ def _many(log: Log, topic: str, source: IO[bytes], shape: Shape, as_json: bool) 
     return 0
 
 
+class _Waiting:
+    """Says once that nothing is acknowledged."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def tell(self, count: int) -> None:
+        if not self._is_told:
+            self._is_told = True
+            were = "1 record is" if count == 1 else f"{count:,} records are"
+            print(
+                f"{were} not acknowledged yet, and sent again until the broker takes them; "
+                "`headwater status` says what troubles it (a full disk, perhaps)",
+                file=sys.stderr,
+            )
+
+
 def _send(sender: Sender, draft: Draft, number: int) -> None:
-    from headwater.browse.errors import NotThere, Refused
+    from headwater.client.errors import NotThere, RequestRefused
 
     try:
         sender.send(draft, number)
-    except (NotThere, Refused) as error:
+    except (NotThere, RequestRefused) as error:
         raise BadLine(f"line {number}: {error}", hint=error.hint) from None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headwater.cli.client import client_config
+from headwater.cli.properties import client_config
 from headwater.cli.up import file_option
 
 if TYPE_CHECKING:
@@ -67,9 +67,13 @@ def promote(
     return 0
 
 
+def _about_times(topics: list[str]) -> list[str]:
+    what = "The time that the broker gave a record stays what it was, but reads as its producer's"
+    return [f"{what} (CreateTime): {', '.join(topics)}."] if topics else []
+
+
 def _sentences(report: Report, kafka: str, *, dry_run: bool) -> list[str]:
-    counted = report.counted
-    said = []
+    counted, said = report.counted, list[str]()
     if dry_run:
         said.append(
             f"\nWould copy {counted.records:,} records ({counted.bytes / 1e6:,.1f} MB) of {report.topics} "
@@ -85,10 +89,13 @@ def _sentences(report: Report, kafka: str, *, dry_run: bool) -> list[str]:
         )
     if report.continued and not dry_run:
         said.append(f"Went on with what an earlier run had begun: {', '.join(report.continued)}.")
+    if report.removed:
+        said.append(f"Removed from Kafka, as it is no longer here: {', '.join(report.removed)}.")
     if report.afresh:
         said.append(f"Begun afresh, as an earlier run broke off: {', '.join(report.afresh)}.")
     for topic, names in report.unknown_settings.items():
         said.append(f"Kafka does not know these settings of {topic}: {', '.join(names)}.")
+    said += _about_times(sorted(set(counted.append_timed)))
     if report.share_groups:
         said.append(
             f"Share groups are not moved: {', '.join(report.share_groups)} begin where Kafka's "

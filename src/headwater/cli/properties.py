@@ -7,18 +7,22 @@ a `server.properties` can be carried over:
     num.partitions=4
     log.retention.ms = 604800000
     group.initial.rebalance.delay.ms: 0
-    super.users = User:ann;\\
+    super.users = User:ann;\
                   User:bob
 
 Names are not judged here: the broker knows them, and suggests the nearest to a wrong one.
+
+The settings with which a command itself speaks to the log, where no client library is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
+from headwater.secrets import expand, is_sensitive
 
 
 class SettingsFileError(HeadwaterError):
@@ -49,7 +53,12 @@ def read_settings(path: Path) -> dict[str, str]:
                 hint="write it as name=value, or put # in front of it",
             )
         settings[name] = value
-    return settings
+    return with_secrets(settings)
+
+
+def with_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Passwords and the like may be named, as in `${NAME}`, instead of written down."""
+    return {n: expand(value) if is_sensitive(n) else value for n, value in settings.items()}
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
@@ -87,3 +96,25 @@ def _split(line: str) -> tuple[str, str | None]:
     if not places:
         return line, None
     return line[: min(places)].strip(), line[min(places) + 1 :].strip()
+
+
+TIMEOUT_MS = 10_000
+
+
+def client_config() -> dict[str, str]:
+    """How to reach a secured broker: librdkafka's settings in the file of HEADWATER_CLIENT_CONFIG."""
+    path = os.environ.get("HEADWATER_CLIENT_CONFIG")
+    return read_settings(Path(path)) if path else {}
+
+
+def client_settings(bootstrap: str) -> dict[str, str]:
+    """For `headwater.client.cluster.Cluster`; a broker that is away is waited for briefly."""
+    from headwater.client.options import Options
+
+    named = {
+        "default.api.timeout.ms": str(TIMEOUT_MS),
+        **client_config(),
+        "bootstrap.servers": bootstrap,
+        "client.id": "headwater",
+    }
+    return Options({f"kafka.{name}": value for name, value in named.items()}).client_settings()

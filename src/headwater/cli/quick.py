@@ -5,15 +5,21 @@ process about 130 ms at start and 14 MB for as long as it runs. `understand` the
 the plain forms (`--name value`, `--name=value`) itself and answers None to everything else
 (help, a mistake), which then goes through typer. typer stays the authority: its command ends in
 the same `start`, and a test gives both the same words.
+
+Where a broker works: folder, address, durability, from the command's words or else its settings.
+
+A word on the command line wins; then Kafka's names in the settings
+(`log.dirs`, `listeners`), so that a `server.properties` can be carried over as it is; then the
+default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.cli.places import places
-from headwater.cli.properties import parse_assignments, read_settings
+from headwater.cli.properties import parse_assignments, read_settings, with_secrets
 
 DURABILITIES = ("disk", "os")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -97,7 +103,7 @@ def _address_complaint(address: str) -> str | None:
 def start(meant: BrokerWords) -> int:
     """Read the settings and run the broker until it is told to stop; returns the exit code."""
     settings = read_settings(Path(meant.config)) if meant.config is not None else {}
-    settings.update(parse_assignments(meant.assignments))
+    settings.update(with_secrets(parse_assignments(meant.assignments)))
     if meant.insecure:
         settings["headwater.insecure"] = "true"
     where = places(
@@ -111,3 +117,33 @@ def start(meant: BrokerWords) -> int:
     from headwater.broker.main import run
 
     return run(**where._asdict(), settings=settings, log_level=meant.log_level)
+
+
+DATA = "data/log"
+LISTEN = "127.0.0.1:9092"
+DURABILITY = "disk"
+
+
+class Places(NamedTuple):
+    data: Path
+    listen: str | None
+    """None: the broker reads `listeners` itself."""
+    advertise: str | None
+    durability: str
+
+
+def places(
+    settings: Mapping[str, str],
+    *,
+    data: str | None = None,
+    listen: str | None = None,
+    advertise: str | None = None,
+    durability: str | None = None,
+) -> Places:
+    """The four, each from the strongest voice that says something about it."""
+    return Places(
+        data=Path(data or settings.get("log.dirs") or settings.get("log.dir") or DATA),
+        listen=listen if listen or settings.get("listeners", "").strip() else LISTEN,
+        advertise=advertise,
+        durability=durability or settings.get("durability") or DURABILITY,
+    )

@@ -1,4 +1,4 @@
-"""`headwater rebuild`: a view anew from the log, beside the one that serves; and the way back."""
+"""`headwater rebuild`: a view from the first record on, beside the one that serves; and the way back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from headwater.cli.admin import admin, bootstrap_option
 from headwater.cli.pipeline_words import (
     Given,
+    ask_running,
     checkpoints_option,
     conf_option,
     master_option,
@@ -26,8 +27,8 @@ from headwater.cli.pipeline_words import (
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
-    from headwater.views.versions import Versions
+    from headwater.pipelines.declarations import View
+    from headwater.views.operate.versions import Versions
 
 LINE_EVERY_S = 2.0
 
@@ -64,7 +65,7 @@ def rebuild(
     checkpoints: str = checkpoints_option(),
     conf: list[str] = conf_option(),
 ) -> int:
-    """Build a view anew from the first record, beside the one that serves.
+    """Rebuild a view from the first record, beside the one that serves.
 
     The new version is built by the query as its file has it now. Once it is as far as the old one, readers
     see it, in one step; headwater run, if it runs, goes on with the new one by itself. The old one
@@ -77,7 +78,7 @@ def rebuild(
     given = understood(paths, to, bootstrap, checkpoints, master, conf)
     if switch or back or drop:
         from headwater.pipelines.handles import handle, the_view, views_of
-        from headwater.views.versions import versions_of
+        from headwater.views.operate.versions import versions_of
 
         found = the_view(view, views_of(given.paths, given.targets))
         versions = versions_of(handle(found))
@@ -91,17 +92,23 @@ def rebuild(
 def _build(view: str, given: Given, *, switch: bool) -> int:
     with admin(given.bootstrap):
         pass  # says at once that no broker answers, before Spark is started
-    from headwater.pipelines.rebuilding import rebuild as build
-
+    order = order_of(given)
     with _audience(view) as audience:
-        return build(order_of(given), view, audience, switch=switch, targets=given.targets)
+        code = ask_running(given, order, "rebuild", view, audience, switch=switch)
+        if isinstance(code, int):
+            return code
+        from headwater.pipelines.rebuild import rebuild as build
+
+        return build(order, view, audience, switch=switch, targets=given.targets)
 
 
 def _switch(versions: Versions, number: int) -> int:
     before = versions.current
-    versions.view.version(number).switch()
+    lost = versions.view.version(number).switch() or ()
     behind = versions.position(number).behind(versions.position(before))
     print(f"Readers see version {number} of {versions.view.name} now; version {before} is kept")
+    for each in lost:
+        print(f"Not carried over: {each}")
     if behind:
         print(
             f"It is {behind:,} records behind version {before}: headwater run brings it up to date"
@@ -112,19 +119,24 @@ def _switch(versions: Versions, number: int) -> int:
 def _drop(view: View, versions: Versions, version: int | None, checkpoints: str) -> int:
     from dataclasses import replace
 
+    from headwater.pipelines.checkpoints import local_folder
     from headwater.pipelines.lock import is_held
 
+    root = local_folder(checkpoints)
     chosen = versions.others if version is None else [versions.named(version)]
     for number in chosen:
-        place = Path(checkpoints) / replace(view, version=number).checkpoint
-        if is_held(place):
+        name = replace(view, version=number).checkpoint
+        place = None if root is None else root / name
+        if place is not None and is_held(place):
             raise InUse(
                 f"somebody works on version {number} of {view.name}", hint="stop that rebuild first"
             )
         versions.view.version(number).drop()
-        if place.is_dir():
+        if place is not None and place.is_dir():
             shutil.rmtree(place)
         print(f"Version {number} of {view.name} is gone")
+        if place is None:
+            print(f"Its checkpoint is left, for you to remove: {checkpoints.rstrip('/')}/{name}")
     if not chosen:
         print(f"{view.name} has no other version than {versions.current}")
     return 0

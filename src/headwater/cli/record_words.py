@@ -22,9 +22,9 @@ import typer
 from headwater.cli.completion import topic_names
 
 if TYPE_CHECKING:
-    from headwater.browse.decoding import Decoder, Shown
+    from headwater.browse.decoder import Decoder, Shown
     from headwater.browse.filters import Filter
-    from headwater.browse.records import Record
+    from headwater.client.records import Record
 
 PLACES = "beginning, end, an offset (17, or 2:17 of partition 2), a time (2026-11-15T15:00), -10m"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

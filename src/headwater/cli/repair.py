@@ -1,4 +1,4 @@
-"""`headwater repair`: mend a stopped broker's data folder, and put aside what cannot be mended."""
+"""`headwater repair`: repair a stopped broker's data folder, and put aside what cannot be repaired."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def repair(
     ),
     as_json: bool = json_option(),
 ) -> int:
-    """Mend the data folder of a stopped broker; nothing is deleted.
+    """Repair the data folder of a stopped broker; nothing is deleted.
 
     Does what `headwater check` names as repair. What is replaced or taken out goes to a folder
     below DIR/set-aside, with a report. Interrupted at any point, it is simply run again. The
@@ -50,7 +50,7 @@ def repair(
     from headwater.broker.inspection import folder as folders
     from headwater.broker.inspection.check import inspect
     from headwater.broker.inspection.repair import Outcome
-    from headwater.broker.inspection.repair import repair as mend
+    from headwater.broker.inspection.repair import repair as repair_folder
 
     try:
         folders.opened(folder)  # before a lock file is made in a folder that is none of ours
@@ -58,7 +58,7 @@ def repair(
         try:
             with Bar("repairing" if yes else "checking", "bytes") as bar:
                 if yes:
-                    outcome = mend(folder, quick=quick, progress=bar.show)
+                    outcome = repair_folder(folder, quick=quick, progress=bar.show)
                 else:
                     found = inspect(folder, quick=quick, progress=bar.show)
                     outcome = Outcome(found, found)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli.admin import bootstrap_option, json_option, opened, print_json
+from headwater.cli.interrupt import ctrl_c
 from headwater.cli.progress import Bar
 from headwater.cli.record_words import (
     PLACES,
@@ -19,9 +20,9 @@ from headwater.cli.record_words import (
 )
 
 if TYPE_CHECKING:
-    from headwater.browse.filters import Keep
-    from headwater.browse.log import Log
-    from headwater.browse.replaying import Plan
+    from headwater.browse.replay import Plan
+    from headwater.client.log import Log
+    from headwater.client.records import Keep
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,9 +59,9 @@ def replay(
 
     Example: headwater replay orders orders-again --from 2026-11-15T15:00 --until -1h
     """
-    from headwater.browse.decoding import Decoder
-    from headwater.browse.places import parse
-    from headwater.browse.replaying import plan
+    from headwater.browse.decoder import Decoder
+    from headwater.browse.replay import plan
+    from headwater.client.places import parse
 
     places = parse(start), parse(until)
     wanted = filter_of(key, grep, where)
@@ -85,22 +86,23 @@ def replay(
 
 
 def _run(log: Log, planned: Plan, keep: Keep | None, batch: int | None) -> int:
-    from headwater.browse.replaying import replay as run
+    from headwater.browse.replay import replay as run
 
-    with Bar(f"replaying {planned.source}", "offsets") as bar:
+    with Bar(f"replaying {planned.source}", "offsets") as bar, ctrl_c() as pressed:
         done = run(
             log,
             planned,
             keep,
             batch=batch,
             progress=lambda looked, total, sent: bar.show(looked, total, f"{sent:,} replayed"),
+            stopped=pressed,
         )
     return done.records
 
 
 def _counted(log: Log, planned: Plan, keep: Keep | None) -> int:
-    from headwater.browse.log import SCAN_BYTES
-    from headwater.browse.ranges import read
+    from headwater.client.log import SCAN_BYTES
+    from headwater.client.ranges import read
 
     looked = count = 0
     with Bar(f"reading {planned.source}") as bar:

@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from headwater.cli.admin import bootstrap_option
-from headwater.cli.properties import parse_assignments, read_settings
+from headwater.cli.properties import parse_assignments, read_settings, with_secrets
 
 DEFAULT_CHECKPOINTS = "data/checkpoints"
 
@@ -19,17 +19,30 @@ def add_to(app: typer.Typer) -> None:
     app.command("run")(run)
 
 
+def _checked(master: str) -> str:
+    from headwater.project import spark_master
+
+    wrong = spark_master.complaint(master)
+    if wrong is not None:
+        raise typer.BadParameter(f"{master} {wrong}")
+    return master
+
+
+_MASTER = typer.Option(
+    "local[*]",
+    "--master",
+    envvar="HEADWATER_MASTER",
+    callback=_checked,
+    help="Where Spark runs: local[N], spark://…",
+)
+
+
 def run(
     paths: list[Path] = typer.Argument(
         ..., metavar="PATH", help="Pipeline files, or folders of them."
     ),
     bootstrap: str = bootstrap_option(),
-    master: str = typer.Option(
-        "local[*]",
-        "--master",
-        envvar="HEADWATER_MASTER",
-        help="Where Spark runs: local[N], spark://…",
-    ),
+    master: str = _MASTER,
     remote: str | None = typer.Option(
         None, "--remote", metavar="sc://…", help="A Spark Connect server, instead of a master."
     ),
@@ -63,7 +76,7 @@ def run(
     Example: headwater run pipelines/ --once
     """
     try:
-        settings = parse_assignments(conf)
+        settings = with_secrets(parse_assignments(conf))
     except ValueError as error:
         raise typer.BadParameter(f"{error}, for example --conf spark.executor.memory=2g") from None
     try:
@@ -76,10 +89,9 @@ def run(
     with admin(bootstrap):
         pass  # says at once that no broker answers, before Spark is started
 
-    from headwater.pipelines.application import Order
-    from headwater.pipelines.application import run as run_pipelines
+    from headwater.pipelines import application, control_server
 
-    order = Order(
+    order = application.Order(
         paths=tuple(paths),
         bootstrap=bootstrap,
         checkpoints=checkpoints,
@@ -93,7 +105,7 @@ def run(
         batch_records_max=batch_records_max,
         batch_bytes_max=batch_bytes_max,
     )
-    return run_pipelines(order, _say)
+    return application.run(order, _say, control_server.requests)
 
 
 def _client_config() -> dict[str, str]:

@@ -7,6 +7,7 @@ from the same tables.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import Any
@@ -31,15 +32,31 @@ def settings(
     part: str = typer.Argument(
         "", metavar="PART", show_default=False, help="Show only names with this in them."
     ),
+    data: Path | None = typer.Option(
+        None,
+        "--data",
+        metavar="DIR",
+        help="The folder of a stopped broker: those that were changed while it ran.",
+    ),
+    unset: list[str] = typer.Option(
+        [], "--unset", metavar="NAME", help="With --data: take this change back."
+    ),
     as_json: bool = json_option(),
 ) -> None:
     """List every broker and topic setting.
 
     The broker's are given with `headwater broker --set NAME=VALUE`, a topic's with
-    `headwater topics create --set NAME=VALUE`; a dynamic one can be changed while the broker runs.
+    `headwater topics create --set NAME=VALUE`; a dynamic one can be changed while the broker runs, and
+    that change then wins over --set. One that lets nobody in any more is taken back on the stopped
+    broker's folder.
 
     Example: headwater settings retention
+
+    Example: headwater settings --data ./data --unset max.connections
     """
+    if data is not None or unset:
+        _offline(data, unset, part, as_json)
+        return
     found = [entry for entry in all_settings() if part.lower() in entry["name"]]
     if not found:
         raise NoSuchSetting(
@@ -58,6 +75,30 @@ def settings(
             print(fill(f"{entry['doc']} {remark(entry)}", width, **_INDENT))
         if entries:
             print()
+
+
+def _offline(data: Path | None, unset: list[str], part: str, as_json: bool) -> None:
+    import asyncio
+
+    from headwater.broker.settings.offline import changed_settings
+    from headwater.log.meta import META
+
+    if data is None:
+        raise typer.BadParameter("give the folder with --data", param_hint="'--unset'")
+    if not (data / META).is_file():
+        raise NoSuchSetting(f"{data} is no broker's folder", hint="give the one of its --data")
+    found, missing = asyncio.run(changed_settings(data, unset))
+    if missing:
+        raise NoSuchSetting(
+            f"{missing[0]} was not changed while the broker ran",
+            hint=f"headwater settings --data {data} lists those that were",
+        )
+    rows = [each for each in found if part.lower() in each["name"]]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        print(f"{row['name']} = {row['value']}" + (f" (node {row['node']})" if row["node"] else ""))
 
 
 def all_settings() -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headwater.cli.admin import bootstrap_option, opened
-from headwater.cli.ctrl_c import ctrl_c
+from headwater.cli.interrupt import ctrl_c
 from headwater.cli.record_words import (
     PLACES,
     as_json,
@@ -25,11 +25,11 @@ from headwater.cli.record_words import (
 )
 
 if TYPE_CHECKING:
-    from headwater.browse.decoding import Decoder
-    from headwater.browse.filters import Keep
-    from headwater.browse.log import Log
-    from headwater.browse.places import Place
-    from headwater.browse.records import Cursor, Record
+    from headwater.browse.decoder import Decoder
+    from headwater.client.log import Log
+    from headwater.client.places import Place
+    from headwater.client.records import Cursor, Keep, Record
+
 
 LAST = 10
 
@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
 def tail(
     topic: str = topic_argument(),
     lines: int = typer.Option(
-        LAST, "--lines", "-n", min=0, metavar="COUNT", help="How many of the last records to show."
+        LAST, "--lines", "--last", "-n", min=0, metavar="COUNT", help="How many records to show."
     ),
     start: str | None = typer.Option(
         None, "--from", metavar="PLACE", help=f"Begin here instead: {PLACES}."
@@ -79,8 +79,8 @@ def tail(
     """
     if as_json_ + text + values > 1:
         raise typer.BadParameter("give one of --json, --text and --values")
-    from headwater.browse.decoding import Decoder
-    from headwater.browse.places import parse
+    from headwater.browse.decoder import Decoder
+    from headwater.client.places import parse
 
     first = None if start is None else parse(start)
     last = None if until is None else parse(until)
@@ -108,7 +108,7 @@ class _Look:
     def records(
         self, count: int, first: Place | None, last: Place | None, *, follow: bool
     ) -> Generator[list[Record], None, None]:
-        from headwater.browse.records import Cursor
+        from headwater.client.records import Cursor
 
         if first is None and last is None:
             ends, records = self._last(count)
@@ -141,8 +141,8 @@ class _Look:
     def _ranges(
         self, held: dict[int, tuple[int, int]], first: Place | None, last: Place | None
     ) -> dict[int, tuple[int, int]]:
-        from headwater.browse.errors import NotThere
-        from headwater.browse.places import BEGINNING, END, is_beyond, located
+        from headwater.client.errors import NotThere
+        from headwater.client.places import BEGINNING, END, is_beyond, located
 
         if first is not None and is_beyond(first, held):
             ends = ", ".join(f"{p}:{end}" for p, (_, end) in held.items())
@@ -155,14 +155,14 @@ class _Look:
         return {p: (begin[p], max(begin[p], end[p])) for p in begin if p in end}
 
     def _read(self, ranges: dict[int, tuple[int, int]]) -> Iterator[list[Record]]:
-        from headwater.browse.log import SCAN_BYTES
-        from headwater.browse.ranges import read
+        from headwater.client.log import SCAN_BYTES
+        from headwater.client.ranges import read
 
         for records in read(self._log, self._topic, ranges, SCAN_BYTES):
             yield records if self._keep is None else [r for r in records if self._keep(r)]
 
     def _follow(self, ends: Cursor) -> Iterator[list[Record]]:
-        from headwater.browse.tailing import follow
+        from headwater.client.tail import follow
 
         fixed = self._partitions is not None
         return follow(self._log, self._topic, ends, self._keep, partitions_fixed=fixed)

@@ -12,7 +12,6 @@ import typer
 
 from headwater.cli.admin import (
     TIMEOUT_S,
-    RequestRefused,
     admin,
     bootstrap_option,
     json_option,
@@ -22,11 +21,11 @@ from headwater.cli.admin import (
 )
 from headwater.cli.completion import topic_names
 from headwater.cli.properties import parse_assignments
+from headwater.client.errors import RequestRefused
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
-    from headwater.browse.topics import Topic
+    from headwater.client.librdkafka import AdminClient
+    from headwater.client.topics import Topic
 
 topics = typer.Typer(no_args_is_help=True, help="List, create, describe, alter, delete topics.")
 
@@ -69,7 +68,7 @@ def list_(
 
     Example: headwater topics list --long
     """
-    from headwater.browse.topics import listed
+    from headwater.client.topics import listed
 
     with opened(bootstrap) as log:
         found = listed(log, internal=internal, details=long)
@@ -136,18 +135,10 @@ def create(
     Example: headwater topics create orders --partitions 4 --set cleanup.policy=compact
     """
     settings = _settings(assignments)
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import NewTopic
+    from headwater.client.topics import create as make
 
     with admin(bootstrap) as client:
-        topic = NewTopic(
-            name, num_partitions=partitions or -1, replication_factor=1, config=settings
-        )
-        try:
-            client.create_topics([topic], request_timeout=TIMEOUT_S)[name].result()
-        except KafkaException as failure:
-            if not (if_missing and failure.args[0].name() == "TOPIC_ALREADY_EXISTS"):
-                raise
+        if not make(client, name, partitions or -1, settings, if_missing=if_missing):
             print(f"Topic {name} exists already")
             return
     print(f"Created topic {name}")
@@ -163,7 +154,7 @@ def describe(
 
     Example: headwater topics describe orders --json
     """
-    from headwater.browse.topics import named
+    from headwater.client.topics import named
 
     with opened(bootstrap) as log:
         found = named(log, name)
@@ -211,27 +202,15 @@ def alter(
     settings = _settings(assignments)
     if partitions is None and not settings and not unset:
         raise typer.BadParameter("nothing to alter: give --partitions, --set or --unset")
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        NewPartitions,
-    )
+    from headwater.client.settings import alter_topic
+    from headwater.client.topics import grow
 
-    changes = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
     with admin(bootstrap) as client:
         _existing(client, name)
-        if changes:
-            resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
-            client.incremental_alter_configs([resource], request_timeout=TIMEOUT_S)[
-                resource
-            ].result()
+        if settings or unset:
+            alter_topic(client, name, settings, unset)
         if partitions is not None:
-            more = NewPartitions(name, partitions)
-            client.create_partitions([more], request_timeout=TIMEOUT_S)[name].result()
+            grow(client, name, partitions)
     print(f"Altered topic {name}")
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from headwater.cli.admin import (
-    TIMEOUT_S,
     admin,
     bootstrap_option,
     json_option,
@@ -81,15 +80,10 @@ def add(
     if data is not None:
         _offline(data, lambda kept: _put(kept, chosen, name, password, iterations))
     else:
-        from confluent_kafka.admin import ScramCredentialInfo, UserScramCredentialUpsertion
+        from headwater.client import users as credentials
 
-        changes = [
-            UserScramCredentialUpsertion(
-                name, ScramCredentialInfo(_confluent(each), iterations), password.encode()
-            )
-            for each in chosen
-        ]
-        _alter(bootstrap, changes)
+        with admin(bootstrap) as client:
+            credentials.put(client, name, password, chosen, iterations)
     print(f"{name} can log in now")
 
 
@@ -112,9 +106,10 @@ def remove(
     if data is not None:
         _offline(data, lambda kept: _take(kept, having, name))
     else:
-        from confluent_kafka.admin import UserScramCredentialDeletion
+        from headwater.client import users as credentials
 
-        _alter(bootstrap, [UserScramCredentialDeletion(name, _confluent(each)) for each in having])
+        with admin(bootstrap) as client:
+            credentials.remove(client, name, having)
     print(f"{name} can log in no more with {', '.join(having)}")
 
 
@@ -151,21 +146,11 @@ def _all(data: Path | None, bootstrap: str) -> list[dict[str, Any]]:
 
         _offline(data, look)
     else:
+        from headwater.client import users as credentials
+
         with admin(bootstrap) as client:
-            described: Any = client.describe_user_scram_credentials(request_timeout=TIMEOUT_S)
-            found = {
-                user: sorted(_ours(info.mechanism) for info in entry.scram_credential_infos)
-                for user, entry in described.result().items()
-            }
+            found = credentials.listed(client)
     return [{"user": user, "mechanisms": names} for user, names in sorted(found.items())]
-
-
-def _alter(bootstrap: str, changes: list[Any]) -> None:
-    with admin(bootstrap) as client:
-        for change in changes:  # librdkafka takes one change of a user at a time
-            futures = client.alter_user_scram_credentials([change], request_timeout=TIMEOUT_S)
-            for future in futures.values():
-                future.result()
 
 
 def _offline(data: Path, work: Callable[[Credentials], Awaitable[None]]) -> None:
@@ -173,7 +158,7 @@ def _offline(data: Path, work: Callable[[Credentials], Awaitable[None]]) -> None
         raise HeadwaterError(f"{data} is no folder", hint="give --data the broker's data folder")
 
     async def run() -> None:
-        from headwater.broker.security.offline import users_of
+        from headwater.broker.settings.offline import users_of
 
         async with users_of(data) as kept:
             await work(kept)
@@ -232,13 +217,3 @@ def _missing(name: str) -> NoReturn:
         f"there is no user {name} with such a credential",
         hint="headwater users list shows those that exist",
     )
-
-
-def _confluent(mechanism: str) -> Any:
-    from confluent_kafka.admin import ScramMechanism
-
-    return getattr(ScramMechanism, mechanism.replace("-", "_"))
-
-
-def _ours(mechanism: Any) -> str:
-    return str(mechanism.name).replace("_", "-")

@@ -1,15 +1,17 @@
-"""`headwater verify`: compare a view with the log at one position, and mend what differs."""
+"""`headwater verify`: compare a view with the log at one position, and repair what differs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from headwater.cli.admin import admin, bootstrap_option, json_option, print_json
 from headwater.cli.pipeline_words import (
+    Given,
+    ask_running,
     checkpoints_option,
     conf_option,
     master_option,
@@ -21,7 +23,7 @@ from headwater.cli.pipeline_words import (
 from headwater.cli.progress import Waiting
 
 if TYPE_CHECKING:
-    from headwater.views.verifying import Difference, Report
+    from headwater.views.operate.differences import Difference, Report
 
 DIFFERENT = 1
 SHOWN = 20
@@ -54,19 +56,15 @@ def verify(
 
     Takes the view's rows and position of one moment, computes from the log what they must be at that
     position, and names the keys that are missing, extra or different. The view's query goes on
-    meanwhile. The exit code is 0 if the view is right, or was mended, and 1 if it is not.
+    meanwhile. The exit code is 0 if the view is right, or was repaired, and 1 if it is not.
 
     Example: headwater verify order_search pipelines/ --repair
     """
     given = understood(paths, to, bootstrap, checkpoints, master, conf)
     with admin(given.bootstrap):
         pass  # says at once that no broker answers, before Spark is started
-    from headwater.pipelines.checking import verified_view
-
     with Waiting(f"comparing {view} with the log"):
-        report = verified_view(
-            order_of(given), view, _say, repair=repair, version=version, targets=given.targets
-        )
+        report = _compared(given, view, repair, version)
     if as_json:
         print_json(report.as_json())
     else:
@@ -74,8 +72,23 @@ def verify(
     return 0 if report.is_right else DIFFERENT
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+def _compared(given: Given, view: str, repair: bool, version: int | None) -> Report:
+    order, heard = order_of(given), _Heard()
+    found = ask_running(given, order, "verify", view, heard, repair=repair, version=version)
+    if found is not None:
+        return cast("Report", found)
+    from headwater.pipelines.verify_job import verified_view
+
+    targets = given.targets
+    return verified_view(order, view, heard.say, repair=repair, version=version, targets=targets)
+
+
+class _Heard:
+    def progress(self, done: int, total: int) -> None:
+        """A comparison tells none."""
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def _print(report: Report, limit: int) -> None:
@@ -94,7 +107,7 @@ def _print(report: Report, limit: int) -> None:
     if report.differing > limit:
         print(f"  … and {report.differing - limit:,} more; --limit and --json show them")
     if report.repaired is not None:
-        print(f"Mended: {report.repaired:,} rows written; those not counted had come right since")
+        print(f"Repaired: {report.repaired:,} rows written; those not counted had come right since")
     else:
         print(f"headwater verify {report.view} --repair writes the corrections")
 

@@ -18,11 +18,11 @@ from headwater.cli.admin import (
     print_json,
     print_table,
 )
-from headwater.cli.client import client_settings
 from headwater.cli.pipeline_words import paths_argument, to_option, understood
+from headwater.cli.properties import client_settings
 
 if TYPE_CHECKING:
-    from headwater.views.listing import Listed
+    from headwater.views.operate.progress import Listed
 
 WATCH_S = 1.0
 
@@ -38,16 +38,16 @@ def views(
     bootstrap: str = bootstrap_option(),
     as_json: bool = json_option(),
 ) -> None:
-    """Show every view: its target, version, position and lag.
+    """Show every view: its target, version, position, lag and freshness.
 
     Lag is counted in records and in seconds: how long the oldest record that is not in the view has
-    waited. VERIFIED says when `headwater verify` last found the view to be right.
+    waited. FRESHNESS is how long the oldest change of the last batch had waited in the log when the view
+    showed it. VERIFIED says when `headwater verify` last found the view to be right.
 
     Example: headwater views pipelines/ --watch
     """
-    from headwater.pipelines.handles import views_of
-    from headwater.pipelines.listed import listed
-    from headwater.spark.connect import Cluster
+    from headwater.client.cluster import Cluster
+    from headwater.pipelines.handles import all_listed, views_of
 
     given = understood(paths, to, bootstrap)
     bootstrap = given.bootstrap
@@ -56,7 +56,7 @@ def views(
         cluster = Cluster(client_settings(bootstrap))
         try:
             while True:
-                found = [listed(view, cluster, client) for view in declared]
+                found = all_listed(declared, cluster, client)
                 _show(found, as_json=as_json, again=watch)
                 if not watch:
                     return
@@ -77,7 +77,7 @@ def _show(listed: list[Listed], *, as_json: bool, again: bool) -> None:
         return
     if again and sys.stdout.isatty():
         print("\x1b[2J\x1b[H", end="")
-    heads = ["VIEW", "VERSION", "LAG", "SECONDS", "VERIFIED", "TO"]
+    heads = ["VIEW", "VERSION", "LAG", "SECONDS", "FRESHNESS", "VERIFIED", "TO"]
     print_table(heads, [_row(each) for each in listed])
     for each in listed:
         if each.position is not None:
@@ -89,17 +89,18 @@ def _show(listed: list[Listed], *, as_json: bool, again: bool) -> None:
 
 def _row(each: Listed) -> list[object]:
     if each.trouble is not None:
-        return [each.view, "?", "?", "?", "?", each.to]
+        return [each.view, "?", "?", "?", "?", "?", each.to]
     others = len(each.versions) - 1
     version = (
         "-" if each.version is None else f"{each.version}{f' (+{others})' if others > 0 else ''}"
     )
     lag = "not begun" if each.lag is None else f"{each.lag.records:,}"
     seconds = "-" if each.lag is None else f"{each.lag.seconds:.1f}"
-    return [each.view, version, lag, seconds, _when(each), each.to]
+    fresh = "-" if each.freshness_s is None else f"{each.freshness_s:.1f} s"
+    return [each.view, version, lag, seconds, fresh, _when(each), each.to]
 
 
 def _when(each: Listed) -> str:
     if each.verified is None:
-        return "-"
+        return "-" if each.version is None else "never"
     return f"{datetime.fromtimestamp(each.verified.at_ms / 1000, UTC):%Y-%m-%d %H:%M}"

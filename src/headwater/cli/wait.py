@@ -36,9 +36,9 @@ def wait(
 
     Example: headwater wait order_search pipelines/ --position orders:0=17 --timeout 10
     """
+    from headwater.client.position import Position
     from headwater.pipelines.handles import handle, the_view, views_of
-    from headwater.views.position import Position
-    from headwater.views.waiting import NotYet
+    from headwater.views.operate.wait import NotYet
 
     wanted = Position.parse(position)
     given = understood(paths, to)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from headwater.project.listening import host_of, is_loopback, same_origin, split, url_of
+from headwater.project.ports import host_of, is_loopback, same_origin, split, url_of
 
 __all__ = ["DEFAULT", "host_of", "is_loopback", "link", "same_origin", "split", "url_of"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.browse.log import Log
+    from headwater.client.log import Log
     from headwater.console.history import History
     from headwater.console.jobs import Jobs
     from headwater.console.watching import Watch

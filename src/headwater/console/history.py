@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType
-from confluent_kafka.admin import OffsetSpec
-
-from headwater.browse.errors import Unreachable, told
-from headwater.browse.log import Log
+from headwater.client import groups
+from headwater.client.cluster import LATEST
+from headwater.client.errors import BrokerUnreachable
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from headwater.project.hello import Answer, hello
 
@@ -116,7 +115,9 @@ class History:
 
         def run() -> T:
             if self.trouble is not None:
-                raise Unreachable(self.trouble, hint="the page goes on by itself once it is back")
+                raise BrokerUnreachable(
+                    self.trouble, hint="the page goes on by itself once it is back"
+                )
             return load()
 
         return run
@@ -147,7 +148,7 @@ class History:
             return
         addresses = self._bootstrap.split(",")
         if all(hello(each, GREETING_S) is Answer.NOBODY for each in addresses):
-            raise Unreachable(f"no broker answers at {self._bootstrap}")
+            raise BrokerUnreachable(f"no broker answers at {self._bootstrap}")
 
     def keep(self, sample: Sample) -> None:
         """Add a sample, and let go of old ones that are too many."""
@@ -179,10 +180,9 @@ def rate_of(samples: list[Sample], topic: str) -> float | None:
 def look(log: Log) -> Sample:
     """One sample. Raises HeadwaterError."""
     now_ms = time.time_ns() // 1_000_000
-    with told("listing topics", log.bootstrap):
-        topics = log.admin.list_topics(timeout=TIMEOUT_S).topics
-    places = [(name, number) for name, topic in topics.items() for number in topic.partitions]
-    ends: dict[Place, int] = log.offsets(places, OffsetSpec.latest())
+    topics = log.topics()
+    places = [(name, number) for name, count in topics.items() for number in range(count)]
+    ends = log.offsets(places, LATEST)
     sums: dict[str, int] = dict.fromkeys(topics, 0)
     for (name, _), end in ends.items():
         sums[name] += end
@@ -191,25 +191,9 @@ def look(log: Log) -> Sample:
 
 def _lags(log: Log, ends: Mapping[Place, int]) -> dict[str, dict[Place, int]]:
     """Of consumer groups. What share groups are behind costs a question more: their page asks it."""
-    with told("looking at groups", log.bootstrap):
-        listed = log.admin.list_consumer_groups(request_timeout=TIMEOUT_S).result()
-        names = [
-            each.group_id
-            for each in listed.valid
-            if each.type in (ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER)
-        ]
-        asked = {
-            name: log.admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(name)], request_timeout=TIMEOUT_S
-            )[name]
-            for name in names
+    return {
+        name: {
+            place: max(0, ends[place] - offset) for place, offset in done.items() if place in ends
         }
-        found: dict[str, dict[Place, int]] = {}
-        for name, future in asked.items():
-            positions = future.result().topic_partitions or []
-            found[name] = {
-                (each.topic, each.partition): max(0, ends[each.topic, each.partition] - each.offset)
-                for each in positions
-                if each.offset >= 0 and (each.topic, each.partition) in ends
-            }
-        return found
+        for name, done in groups.committed(log, groups.consumer_names(log)).items()
+    }

@@ -10,10 +10,12 @@ the page only reads what they print. One per view at a time. They end with the c
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import HeadwaterError
@@ -35,6 +37,7 @@ class Job:
     what: str
     words: tuple[str, ...]
     begun: float
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=LINES_MAX))
     done: float | None = None
     """From 0 to 1; None: it does not say."""
@@ -66,14 +69,20 @@ class Jobs:
     def of(self, name: str) -> Job | None:
         return self._jobs.get(name)
 
-    def start(self, name: str, what: str, words: tuple[str, ...]) -> Job:
+    def start(
+        self,
+        name: str,
+        what: str,
+        words: tuple[str, ...],
+        environment: Mapping[str, str] | None = None,
+    ) -> Job:
         """Run `headwater WORDS`; a second of the same name has to wait."""
         before = self._jobs.get(name)
         if before is not None and before.is_running:
             raise Busy(
                 f"{before.what} is under way for {name}", hint="wait for its end, or stop it"
             )
-        job = self._jobs[name] = Job(what, words, time.time())
+        job = self._jobs[name] = Job(what, words, time.time(), environment or {})
         task = asyncio.get_running_loop().create_task(_run(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -102,6 +111,7 @@ async def _run(job: Job) -> None:
         job.process = await asyncio.create_subprocess_exec(
             *command,
             *job.words,
+            env={**os.environ, **job.environment},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

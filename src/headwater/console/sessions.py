@@ -12,32 +12,46 @@ import hashlib
 import hmac
 from collections import deque
 
+from headwater.secrets import Secrets
+
 SESSION_S = 12 * 60 * 60
 TRIES_MAX, TRIES_WITHIN_S = 10, 60.0
+ADDRESSES_MAX = 10_000
 
 
 class Sessions:
     """The one token, and what follows from it."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str | Secrets) -> None:
         assert token
-        self._token = token.encode()
-        self._key = hashlib.sha256(b"headwater console session\0" + self._token).digest()
-        self._failures: deque[float] = deque(maxlen=TRIES_MAX)
+        self._secret = token
+        self._failures: dict[str, deque[float]] = {}
+        """By address: who guesses shuts out himself, and nobody else."""
 
-    def cookie_for(self, token: str, now: float) -> str | None:
-        """A cookie, if the token is right; None also while too many wrong ones have come."""
-        if self.is_closed(now):
+    @property
+    def _token(self) -> bytes:
+        """As it is now: a file may hold another."""
+        text = self._secret if isinstance(self._secret, str) else self._secret.now()[0]
+        return text.encode()
+
+    def cookie_for(self, token: str, now: float, address: str = "") -> str | None:
+        """A cookie, if the token is right; None also while too many wrong ones have come from there."""
+        if self.is_closed(now, address):
             return None
         if not hmac.compare_digest(token.encode(), self._token):
-            self._failures.append(now)
+            seen = self._failures.pop(address, None) or deque(maxlen=TRIES_MAX)
+            seen.append(now)
+            self._failures[address] = seen
+            if len(self._failures) > ADDRESSES_MAX:
+                del self._failures[next(iter(self._failures))]
             return None
         expires = str(int(now) + SESSION_S)
         return f"{expires}.{self._signed(expires)}"
 
-    def is_closed(self, now: float) -> bool:
-        """Whether somebody is guessing: then nobody gets in for a moment."""
-        return len(self._failures) == TRIES_MAX and now - self._failures[0] < TRIES_WITHIN_S
+    def is_closed(self, now: float, address: str = "") -> bool:
+        """Whether somebody is guessing there: then nobody gets in from there for a moment."""
+        seen = self._failures.get(address)
+        return seen is not None and len(seen) == TRIES_MAX and now - seen[0] < TRIES_WITHIN_S
 
     def holds(self, cookie: str | None, now: float) -> bool:
         if cookie is None:
@@ -49,4 +63,5 @@ class Sessions:
         return right and now < int(expires)
 
     def _signed(self, expires: str) -> str:
-        return hmac.new(self._key, expires.encode(), hashlib.sha256).hexdigest()
+        key = hashlib.sha256(b"headwater console session\0" + self._token).digest()
+        return hmac.new(key, expires.encode(), hashlib.sha256).hexdigest()

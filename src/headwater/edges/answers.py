@@ -12,12 +12,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from headwater.browse.errors import Misunderstood, NotThere, Refused, Unreachable
+from headwater.client.errors import BadRequest, BrokerUnreachable, NotThere, RequestRefused
+from headwater.client.position import NotAPosition
 from headwater.edges.errors import BadToken, Forbidden, Invalid, Overloaded
 from headwater.errors import HeadwaterError
-from headwater.views.position import NotAPosition
-from headwater.views.target import Unavailable
-from headwater.views.waiting import NotYet, Unrelated
+from headwater.views.operate.wait import NotYet, Unrelated
+from headwater.views.targets.contract import Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 UNAVAILABLE_RETRY_S = 2
@@ -27,13 +27,13 @@ _STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (NotThere, 404),
     (Overloaded, 429),
     (Invalid, 422),
-    (Unreachable, 503),
+    (BrokerUnreachable, 503),
     (Unavailable, 503),
     (NotYet, 503),
     (NotAPosition, 400),
     (Unrelated, 400),
-    (Misunderstood, 400),
-    (Refused, 400),
+    (BadRequest, 400),
+    (RequestRefused, 400),
 )
 
 

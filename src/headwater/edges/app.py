@@ -3,11 +3,16 @@
 GET  /healthz /status /metrics /openapi.json
 POST /topics/{topic}      http_in        POST /hooks/{hook}    hooks
 GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
+
+Topics that the file names as destinations: made where they are missing, before any service starts.
+
+As captures do. What somebody sends to by HTTP, or reads from, is never made: it would mostly be misspelt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,20 +26,21 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from headwater import __version__
+from headwater.client.topics import ensure
 from headwater.edges import (
     alerts,
     bridges,
-    described,
-    destinations,
     feeds,
     hooks,
     http_in,
     metrics,
+    openapi,
     reads,
     tracing,
     webhooks,
 )
 from headwater.edges.answers import PROBLEM_SCHEMA, handle, problem
+from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.edges.express import Express
 from headwater.edges.guard import Guard
@@ -77,7 +83,7 @@ def services_of(context: Context) -> list[Service]:
 
 
 async def _running(context: Context) -> None:
-    await destinations.made(context)
+    await made(context)
     await run_all(services_of(context), context.status)
 
 
@@ -124,7 +130,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
         schemes = found["components"].setdefault("securitySchemes", {})
         schemes["token"] = {"type": "http", "scheme": "bearer"}
         found["security"] = [{"token": []}, {}]
-        described.everywhere(found)
+        openapi.everywhere(found)
         app.openapi_schema = found
     return app.openapi_schema
 
@@ -140,3 +146,42 @@ async def _not_understood(_request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(each) for each in first["loc"])
     return problem(422, f"{where}: {first['msg']}", hint="GET /openapi.json says what is taken")
+
+
+AGAIN_S = 1.0
+_TOPIC = "topic:"
+_log = logging.getLogger("headwater.edges")
+
+
+def named(edges: Edges) -> list[str]:
+    """Of hooks, of bridges into the log, and of alerts that are told to a topic."""
+    found = {section["topic"] for section in edges.hooks.values() if "topic" in section}
+    for section in (*edges.bridges.values(), *edges.alerts.values()):
+        for to in _texts(section.get("to")):
+            if to.startswith(_TOPIC):
+                found.add(to.removeprefix(_TOPIC))
+    return sorted(found)
+
+
+def _texts(value: object) -> list[str]:
+    return [
+        each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
+    ]
+
+
+async def made(context: Context) -> None:
+    """Until all are there, however long the log is away."""
+    wanted = named(context.edges)
+    told = False
+    while wanted:
+        try:
+            for topic in wanted:
+                await asyncio.to_thread(ensure, context.log, topic)
+            return
+        except HeadwaterError as error:
+            if not told:
+                _log.warning("waiting for the log, to make topics: %s", error)
+            told = True
+        except Exception:  # without these topics no service would ever start
+            _log.exception("making topics failed; it is tried again")
+        await asyncio.sleep(AGAIN_S)

@@ -3,8 +3,8 @@ that is handed each record, at a fifth of its CPU.
 
     spans = await bulk.append("orders", values)
 
-Called by `appending` for what has neither keys nor headers. The values of one call go to one partition, in
-their order. Calls wait for one thread at a time, which takes all that wait and sends them (`bulk_sending`).
+Called by `appender` for what has neither keys nor headers. The values of one call go to one partition, in
+their order. Calls wait for one thread at a time, which takes all that wait and sends them (`bulk_sender`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from headwater.browse.errors import Unreachable
-from headwater.browse.log import Log
-from headwater.edges.bulk_sending import Call, Sending
-from headwater.edges.remembered import Span
+from headwater.client.errors import BrokerUnreachable
+from headwater.client.log import Log
+from headwater.edges.bulk_sender import Call, Sending
+from headwater.edges.once_index import Span
 
 GROUP_BYTES_MAX = 16 * 1024**2
 """Of the calls that are taken together."""
@@ -36,7 +36,7 @@ class Bulk:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bulk")
 
     async def append(self, topic: str, values: Sequence[bytes]) -> tuple[Span, ...]:
-        """On disk when this returns. Raises NotThere, Refused, or Unreachable: then some may be stored."""
+        """On disk when this returns. Raises NotThere, RequestRefused, BrokerUnreachable (stored or not)."""
         future: asyncio.Future[tuple[Span, ...]] = asyncio.get_running_loop().create_future()
         self._waiting.append((Call(topic, values), future))
         if self._running is None:
@@ -64,7 +64,7 @@ class Bulk:
                 await loop.run_in_executor(self._thread, self._sending.send, calls)
             except Exception as error:
                 _log.exception("sending in bulk failed")
-                self._sending.fail(calls, Unreachable(f"sending in bulk failed: {error}"))
+                self._sending.fail(calls, BrokerUnreachable(f"sending in bulk failed: {error}"))
             for call, future in group:
                 _tell(call, future)
         self._running = None

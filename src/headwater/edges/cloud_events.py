@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from headwater.browse.errors import Misunderstood
-from headwater.browse.publishing import Draft
+from headwater.client.errors import BadRequest
+from headwater.client.publisher import Draft
 
 STRUCTURED = "application/cloudevents+json"
 BATCHED = "application/cloudevents-batch+json"
@@ -33,11 +33,14 @@ REQUIRED = ("specversion", "id", "source", "type")
 _NAME = re.compile(r"[a-z0-9]+")
 _TEXTS = (*REQUIRED, "datacontenttype", "dataschema", "subject", "time", "partitionkey")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:.")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+\-]+/[A-Za-z0-9!#$&^_.+\-]+\s*(?:;|$)")
 _NOT_ATTRIBUTES = ("data", "data_base64")
 _INT_MOST = 2**31
 
 
-class NotAnEvent(Misunderstood):
+class NotAnEvent(BadRequest):
     """What was sent as a CloudEvent is none."""
 
 
@@ -50,16 +53,26 @@ class Event(NamedTuple):
 
 
 def is_binary(headers: Mapping[str, str]) -> bool:
-    return "ce-specversion" in headers or "ce-id" in headers
+    """Any of the binding's headers: one without the others is a mistake to be told, not to be dropped."""
+    return any(name.startswith("ce-") for name in headers)
 
 
 def binary(headers: Iterable[tuple[str, str]], body: bytes, content_type: str | None) -> Event:
     """`headers` of the request, names in lower case."""
     attributes = {
-        name.removeprefix("ce-"): _unquoted(value)
+        name.removeprefix("ce-"): _attribute(name, value)
         for name, value in headers
         if name.startswith("ce-")
     }
+    for name in _NOT_ATTRIBUTES:
+        if name in attributes:
+            raise NotAnEvent(f"ce-{name} is no attribute", hint="the data is the request's body")
+    declared = attributes.pop("datacontenttype", None)
+    if declared is not None and declared != content_type:
+        raise NotAnEvent(
+            f"ce-datacontenttype says {declared[:50]!r}, and Content-Type {str(content_type)[:50]!r}",
+            hint="leave ce-datacontenttype away: the header Content-Type is what says it",
+        )
     _check(attributes)
     said = [(f"ce_{name}", str(value).encode()) for name, value in attributes.items()]
     has_json = content_type is not None and is_json(content_type)
@@ -121,6 +134,14 @@ def _check(attributes: Mapping[str, Any]) -> None:
         if not _NAME.fullmatch(name):
             raise NotAnEvent(f"{name[:50]!r} is no attribute's name: small letters and digits are")
         _check_value(name, value)
+    if not _REFERENCE.fullmatch(attributes["source"]):
+        raise NotAnEvent(f"source {attributes['source'][:50]!r} is no URI reference (RFC 3986)")
+    schema = attributes.get("dataschema")
+    if schema is not None and not (_REFERENCE.fullmatch(schema) and _SCHEME.match(schema)):
+        raise NotAnEvent(f"dataschema {schema[:50]!r} is no absolute URI (RFC 3986)")
+    kind = attributes.get("datacontenttype")
+    if kind is not None and not _MEDIA_TYPE.match(kind):
+        raise NotAnEvent(f"datacontenttype {kind[:50]!r} is no media type, as in application/json")
     time = attributes.get("time")
     if time is not None and not _is_time(time):
         raise NotAnEvent(f"time {time[:50]!r} is none of RFC 3339, as in 2026-11-15T15:00:00Z")
@@ -158,6 +179,13 @@ def _check_base64(text: Any) -> None:
 def _key(attributes: Mapping[str, Any]) -> bytes | None:
     key = attributes.get("partitionkey")
     return key.encode("utf-8", "surrogateescape") if isinstance(key, str) else None
+
+
+def _attribute(name: str, value: str) -> str:
+    """An address has percent signs of its own, and not every sender doubles them."""
+    found = _unquoted(value)
+    is_address = name in ("ce-source", "ce-dataschema")
+    return value if is_address and not _REFERENCE.fullmatch(found) else found
 
 
 def _unquoted(value: str) -> str:

@@ -11,14 +11,15 @@ hold is known to the package that serves them, whose `check(name, section)` give
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from headwater.edges.errors import BadEdges
+from headwater.errors import nearest
+from headwater.project import tls
 from headwater.project.file import Lines, Project, is_address
 from headwater.project.parts import EDGES_LISTEN
 
@@ -42,8 +43,12 @@ class Limits:
     """Of one request. A larger one is answered with 413."""
     waiting_bytes: int = 64 * 1024**2
     """Of all that is on its way to the log. Beyond it, requests are answered with 429."""
-    requests_per_second: float = 0
-    """Of one token, or of one address where there are none; 0: as many as it likes."""
+    requests_per_second: float = 20_000
+    """Of one token, or of one address where there are none; beyond it 429. 0: as many as it likes."""
+    bytes_per_second: float = 512 * 1024**2
+    """Of its bodies and answers together; what is under way is never cut off. 0: as many as it likes."""
+    requests_at_once: int = 10_000
+    """Of it, changefeeds included. 0: as many as it likes."""
     clients: int = 5000
     """Changefeeds open at once."""
     client_buffer_bytes: int = 1024**2
@@ -61,6 +66,8 @@ class Edges:
     listen: str = EDGES_LISTEN
     origins: tuple[str, ...] = ()
     """Pages that a browser may call us from, beside our own address."""
+    tls: bool | Section = False
+    """True: as [log.settings] has it for the broker; or settings `ssl.…` beside or instead of those."""
     limits: Limits = field(default_factory=Limits)
     tracing: Section | None = None
     tokens: Mapping[str, Section] = field(default_factory=dict)
@@ -88,10 +95,10 @@ def of_project(project: Project) -> Edges:
 def read(document: Mapping[str, Any]) -> tuple[Edges, list[tuple[str, str]]]:
     """The edges, and what is wrong with them: (section, sentence) pairs."""
     mistakes: list[tuple[str, str]] = []
-    plain = ("name", "listen", "origins")
+    plain = ("name", "listen", "origins", "tls")
     for key in document:
         if key not in (*plain, "limits", "tracing", *KINDS):
-            near = _nearest(key, (*plain, "limits", "tracing", *KINDS))
+            near = nearest(key, (*plain, "limits", "tracing", *KINDS))
             mistakes.append(("edges", f"[edges] has no {key!r}{near}"))
     words = _plain(document, mistakes)
     limits = _limits(document.get("limits", {}), mistakes)
@@ -112,6 +119,9 @@ def _plain(document: Mapping[str, Any], mistakes: list[tuple[str, str]]) -> dict
                 mistakes.append(("edges", f"{key} = {document[key]!r} is no text in quotes"))
     if "listen" in words and not is_address(words["listen"]):
         mistakes.append(("edges", f"listen = {words.pop('listen')!r} is no HOST:PORT"))
+    words["tls"] = document.get("tls", False)
+    if (wrong := tls.complaint(words["tls"])) is not None:
+        mistakes.append(("edges", f"tls {wrong}"))
     origins = document.get("origins", [])
     if isinstance(origins, list) and all(_is_origin(each) for each in origins):
         words["origins"] = tuple(each.rstrip("/").lower() for each in origins)
@@ -137,7 +147,7 @@ def _limits(section: object, mistakes: list[tuple[str, str]]) -> Limits:
     good: dict[str, Any] = {}
     for key, value in section.items():
         if key not in known:
-            said = f"[edges.limits] has no setting {key!r}{_nearest(key, known)}"
+            said = f"[edges.limits] has no setting {key!r}{nearest(key, known)}"
             mistakes.append(("edges.limits", said))
         elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             mistakes.append(("edges.limits", f"{key} = {value!r} is no number from 0 on"))
@@ -173,8 +183,3 @@ def _checked(kind: str, section: object, name: str = "") -> list[str]:
             raise
         return [f"needs the package {error.name}: pip install 'headwater[edges]'"]
     return check(name, section)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

@@ -9,8 +9,8 @@ from headwater.edges.config import Edges
 from headwater.edges.services import Status
 
 if TYPE_CHECKING:
-    from headwater.browse.log import Log
-    from headwater.edges.appending import Appender
+    from headwater.client.log import Log
+    from headwater.edges.appender import Appender
     from headwater.edges.once import Once
     from headwater.project.file import Project
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from headwater.browse.groups import Group
 from headwater.browse.health import BrokerHealth
-from headwater.browse.topics import Topic
 from headwater.capture.change import Lag
+from headwater.client.groups import Group
+from headwater.client.topics import Topic
 from headwater.edges.services import State
-from headwater.views.listing import Listed
+from headwater.views.operate.progress import Listed
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,12 @@ def of_views(views: Sequence[Listed]) -> Iterator[Metric]:
         "How long the oldest of them has waited",
         ("view",),
         (((v.view,), v.lag.seconds if v.lag else None) for v in views),
+    )
+    yield _gauge(
+        "headwater_view_freshness_seconds",
+        "How long the oldest change of its last batch had waited when the view showed it",
+        ("view",),
+        (((v.view,), v.freshness_s) for v in views),
     )
 
 

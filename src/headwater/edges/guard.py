@@ -3,8 +3,8 @@
     host      on the loopback, only names of the loopback (DNS rebinding)
     origin    a page of another place must be in `origins`; its preflights are answered here
     token     where there are tokens: known, and with the scope that the path needs
-    rate      per token, or per address where there are none
-    body      size and time (`incoming`)
+    limits    of a token, or of an address where there are none: requests, bytes, both at once (`tokens`)
+    body      size and time (`request_body`)
 
 Wrapped around the application by `app`. A handler finds who asks with `who(request)`.
 """
@@ -25,23 +25,24 @@ from headwater.edges import counts
 from headwater.edges.answers import of_error, problem
 from headwater.edges.context import Context
 from headwater.edges.errors import BadToken, Forbidden, Overloaded
-from headwater.edges.incoming import Held, Incoming, too_large
-from headwater.edges.rates import Rates
-from headwater.edges.tokens import Token, Tokens, needed
+from headwater.edges.request_body import Held, Incoming, too_large
+from headwater.edges.tokens import Allowance, Rates, Token, Tokens, needed
 from headwater.edges.tokens import check as check
 from headwater.errors import HeadwaterError
-from headwater.project.listening import host_of, is_loopback, same_origin
+from headwater.project.ports import host_of, is_loopback, same_origin
 
 HELD_BYTES = 4
 """All bodies together may have so many times the bytes of the largest one."""
 PREFLIGHT_S = 600
+WRONG_PER_SECOND = 20.0
+"""Wrong tokens from one address, before it is told to wait; right ones are not held up by them."""
 _SAID = [(b"x-content-type-options", b"nosniff")]
 _ALLOWED = b"access-control-allow-origin"
 _CORS = [
     (b"access-control-expose-headers", b"Headwater-Position, Idempotent-Replay, Retry-After"),
     (b"vary", b"Origin"),
 ]
-_WHO = "headwater.who"
+_WHO, _SENDER = "headwater.who", "headwater.sender"
 _Headers = Mapping[bytes, bytes]
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
 
@@ -68,7 +69,8 @@ class Guard:
         self._limits = edges.limits
         self._loopback_only = loopback_only
         self._tokens = Tokens(edges.tokens)
-        self._rates = Rates(edges.limits.requests_per_second)
+        self._allowance = Allowance(edges.limits)
+        self._wrong = Rates(WRONG_PER_SECOND)
         self._held = Held(HELD_BYTES * edges.limits.body_bytes + edges.limits.waiting_bytes)
         self._clock = clock
 
@@ -81,10 +83,33 @@ class Guard:
         is_cross = origin is not None and origin.decode("latin-1").lower() in self._origins
         send = _with_headers(send, origin if is_cross else None)
         refusal = self._refusal(scope, headers, origin, is_cross=is_cross)
-        if scope["type"] == "websocket":
-            await self._websocket(scope, receive, send, refusal)
-        else:
-            await self._http(scope, receive, send, headers, refusal)
+        sender = scope.pop(_SENDER, None)
+        if sender is not None:
+            receive, send = self._counted(sender, receive, send)
+        try:
+            if scope["type"] == "websocket":
+                await self._websocket(scope, receive, send, refusal)
+            else:
+                await self._http(scope, receive, send, headers, refusal)
+        finally:
+            if sender is not None:
+                self._allowance.end(sender)
+
+    def _counted(self, sender: str, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """What comes and goes is the sender's."""
+
+        def count(message: Message) -> Message:
+            carried = message.get("body") or message.get("bytes") or message.get("text") or b""
+            self._allowance.used(sender, len(carried), self._clock())
+            return message
+
+        async def receiving() -> Message:
+            return count(await receive())
+
+        async def sending(message: Message) -> None:
+            await send(count(message))
+
+        return receiving, sending
 
     async def _http(
         self,
@@ -138,9 +163,15 @@ class Guard:
             return _preflight(headers)
         try:
             sender = self._sender(scope, headers)
-            wait_s = self._rates.wait_s(sender, self._clock())
-            if wait_s:
-                raise Overloaded("too many requests from one sender", ceil(wait_s))
+            over = self._allowance.begin(sender, self._clock())
+            if over is not None:
+                raise Overloaded(over.sentence, ceil(over.wait_s))
+            scope[_SENDER] = sender
+        except BadToken as error:
+            counts.refused("http", "badtoken")
+            wait_s = self._wrong.wait_s((scope.get("client") or ("",))[0], self._clock())
+            often = Overloaded("too many wrong tokens from one address", ceil(wait_s))
+            return of_error(often if wait_s else error)
         except HeadwaterError as error:
             counts.refused("http", type(error).__name__.lower())
             return of_error(error)

@@ -1,8 +1,10 @@
 """POST /topics/{topic}: events in by HTTP, answered with their position once they are on disk.
 
-The body becomes records in `parcels`; they go to the log through `appending`, or, under an Idempotency-Key,
+The body becomes records in `parcels`; they go to the log through `appender`, or, under an Idempotency-Key,
 through `once`. What is wrong with a request is said in the answer (`answers`), and nothing of it is stored;
 with `?partial=true` the bad lines of NDJSON go to the topic's dead letters instead.
+
+The query of POST /topics/{topic}, read strictly: a misspelt name is told, and not passed over; pure.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import orjson
 from fastapi import APIRouter
@@ -19,24 +22,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headwater.browse.dead_letters.letter import HEADER, SUFFIX
-from headwater.browse.errors import Misunderstood
-from headwater.browse.publishing import Draft
-from headwater.edges import bodies, counts, described
+from headwater.client import dead_letters
+from headwater.client.errors import BadRequest
+from headwater.client.position import Position
+from headwater.client.publisher import Draft
+from headwater.edges import bodies, counts, openapi
 from headwater.edges.answers import problem
-from headwater.edges.bridges.letters import ensure_topic
 from headwater.edges.context import Context
 from headwater.edges.errors import Forbidden
 from headwater.edges.express import Handler
 from headwater.edges.guard import who
 from headwater.edges.ndjson import Bad
 from headwater.edges.once import Appended
+from headwater.edges.once_index import Span, spans_of
 from headwater.edges.parcels import Ask, Parcel, parcel
-from headwater.edges.queries import asked
-from headwater.edges.remembered import Span, spans_of
 from headwater.edges.schemas import Schema, Schemas
-from headwater.errors import HeadwaterError
-from headwater.views.position import Position
+from headwater.errors import HeadwaterError, nearest
+from headwater.record.dead_letter import Cause
 
 POSITION = "Headwater-Position"
 REPLAY = "Idempotent-Replay"
@@ -53,7 +55,7 @@ def router(context: Context) -> APIRouter:
     found = APIRouter(tags=["events in"])
     handle = handler(context)
 
-    @found.post("/topics/{topic}", **described.POST_TOPIC)
+    @found.post("/topics/{topic}", **openapi.POST_TOPIC)
     async def post(request: Request) -> Response:
         return await handle(request, request.path_params["topic"])
 
@@ -76,7 +78,7 @@ def handler(context: Context) -> Handler:
             raise
 
     async def taken(request: Request, topic: str) -> Response:
-        if topic.startswith("__"):
+        if topic.startswith("__") or topic == "headwater.keys":
             raise Forbidden(f"{topic} is the log's own", hint="other clients may, by their rights")
         query = asked(request.scope["query_string"])
         headers = request.headers
@@ -146,9 +148,9 @@ class _Sending:
     async def _put_letters(self, topic: str, bad: Sequence[Bad], once: _Key | None) -> None:
         """Before the good ones: a request that ends between the two is sent again."""
         await self._context.appender.needs_keys(topic)
-        letters = topic + SUFFIX
+        letters = dead_letters.beside(topic)
         if letters not in self._letters:
-            await asyncio.to_thread(ensure_topic, self._context.log, letters)
+            await asyncio.to_thread(dead_letters.ensure, self._context.log, letters)
             self._letters.add(letters)
         dead = Parcel([_letter(topic, each) for each in bad])
         beside = None if once is None else _Key(f"{once.key}|dead letters", once.digest)
@@ -166,14 +168,13 @@ class _Key:
 
 def _checked_key(key: str) -> str:
     if not 0 < len(key) <= IDEMPOTENCY_KEY_MAX:
-        raise Misunderstood(f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_MAX} characters")
+        raise BadRequest(f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_MAX} characters")
     return key
 
 
 def _letter(topic: str, bad: Bad) -> Draft:
-    said = {"topic": topic, "partition": "-1", "offset": "-1", "group": "headwater.http"}
-    said |= {"message": bad.reason, "line": str(bad.line)}
-    return Draft(None, bad.value, [(HEADER + name, text.encode()) for name, text in said.items()])
+    cause = Cause("headwater.http", bad.reason, topic, more={"line": str(bad.line)})
+    return dead_letters.draft(None, bad.value, (), cause)
 
 
 def _bad_lines(bad: Sequence[Bad], good: int) -> Response:
@@ -182,7 +183,7 @@ def _bad_lines(bad: Sequence[Bad], good: int) -> Response:
         422,
         f"{len(bad)} of {len(bad) + good} lines are no good, and nothing is stored; "
         f"the first is line {first.line}: {first.reason}",
-        hint="mend them, or store the others with ?partial=true",
+        hint="correct them, or store the others with ?partial=true",
         lines=_listed(bad),
     )
 
@@ -205,9 +206,48 @@ def _answer(topic: str, what: Parcel, appended: Appended) -> Response:
     else:
         said |= {"partition": spans[0].partition, "offset": spans[0].first}
     if what.bad:
-        said |= {"refused": len(what.bad), "lines": _listed(what.bad), "letters": topic + SUFFIX}
+        said |= {
+            "refused": len(what.bad),
+            "lines": _listed(what.bad),
+            "letters": dead_letters.beside(topic),
+        }
     return Response(orjson.dumps(said), headers=headers, media_type="application/json")
 
 
 def _range(span: Span) -> dict[str, int]:
     return dict(span._asdict())
+
+
+_NAMES = ("key", "key_field", "partial")
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Query(NamedTuple):
+    key: str | None = None
+    key_field: str | None = None
+    partial: bool = False
+
+
+_NOTHING = Query()
+
+
+def asked(text: bytes) -> Query:
+    """Raises Misunderstood."""
+    if not text:
+        return _NOTHING
+    try:
+        pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, errors="strict")
+    except (UnicodeDecodeError, ValueError):
+        raise BadRequest("the query is no UTF-8 in percent signs") from None
+    given = dict(pairs)
+    for name in given:
+        if name not in _NAMES:
+            raise BadRequest(f"there is no parameter {name[:50]!r}{nearest(name, _NAMES)}")
+    if len(pairs) > len(given):
+        raise BadRequest("a parameter is given twice")
+    if given.get("key_field") == "":
+        raise BadRequest("key_field is empty", hint="name a field, as in key_field=id")
+    partial = given.get("partial", "false").lower()
+    if partial not in _TRUTH:
+        raise BadRequest(f"partial is true or false, not {partial[:50]!r}")
+    return Query(given.get("key"), given.get("key_field"), _TRUTH[partial])

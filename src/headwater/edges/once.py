@@ -3,7 +3,7 @@
     spans, is_new = await once.append("orders", "shop|order-17", drafts, digest=…)
 
 Called by the HTTP interface, hooks and bridges. Requests wait in a bounded queue for one thread, which takes
-all that wait as a group and writes it (`once_writing`) in one transaction. Nothing is connected, and no topic
+all that wait as a group and writes it (`once_writer`) in one transaction. Nothing is connected, and no topic
 made, before the first request.
 """
 
@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
-from headwater.browse.errors import Refused, Unreachable
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft
+from headwater.client.errors import BrokerUnreachable, RequestRefused
+from headwater.client.log import Log
+from headwater.client.publisher import Draft
 from headwater.edges.errors import Overloaded
-from headwater.edges.once_writing import HINT, Appended, Outcome, Request, Writer
-from headwater.edges.remembered import Remembered
+from headwater.edges.once_index import Remembered
+from headwater.edges.once_writer import HINT, Appended, Outcome, Request, Writer
 
 WINDOW_S = 24 * 3600
 KEYS_MOST = 1_000_000
@@ -71,12 +71,12 @@ class Once:
         the same time are written in the order in which they came.
 
         With a `digest` of what was sent, another one under the same key is Invalid. Raises Overloaded,
-        NotThere, Refused, Unreachable; after the last the outcome is not known, and the same call again
-        is right in either case.
+        NotThere, RequestRefused, BrokerUnreachable; after the last the outcome is not known, and the same
+        call again is right in either case.
         """
         name = key.encode("utf-8", "surrogateescape")
         if not 0 < len(name) <= KEY_BYTES_MAX:
-            raise Refused(f"an idempotency key has 1 to {KEY_BYTES_MAX} bytes")
+            raise RequestRefused(f"an idempotency key has 1 to {KEY_BYTES_MAX} bytes")
         size = sum(map(_checked_size, drafts))
         if self._waiting_bytes and self._waiting_bytes + size > WAITING_BYTES_MAX:
             raise Overloaded("the log does not keep up with what is sent to it", RETRY_AFTER_S)
@@ -84,7 +84,7 @@ class Once:
         future: asyncio.Future[Appended] = self._loop.create_future()
         with self._changed:
             if self._closed:
-                raise Unreachable("the edges are being stopped", hint=HINT)
+                raise BrokerUnreachable("the edges are being stopped", hint=HINT)
             self._waiting.append((Request(topic, name, digest, drafts, size), future))
             self._waiting_bytes += size
             self._changed.notify()
@@ -99,7 +99,7 @@ class Once:
             except Exception as error:
                 _log.exception("appending once failed")
                 self._writer.leave()
-                said = Unreachable(f"appending once failed: {error}", hint=HINT)
+                said = BrokerUnreachable(f"appending once failed: {error}", hint=HINT)
                 outcomes = [said] * len(group)
             for (request, future), outcome in zip(group, outcomes, strict=True):
                 self._end(request, future, outcome)
@@ -141,7 +141,7 @@ def _checked_size(draft: Draft) -> int:
     own = len(draft.key or b"") + len(draft.value or b"")
     size = own + sum(len(name) + len(value or b"") for name, value in draft.headers) + 64
     if size > RECORD_BYTES_MAX:
-        raise Refused(
+        raise RequestRefused(
             f"a record of {own} bytes is too large", hint=f"the most is {RECORD_BYTES_MAX} bytes"
         )
     return size

@@ -1,20 +1,23 @@
 """The topic of the keys under which something was appended: made when it is first needed, read at the start.
 
-Called by `once_writing`; its records are described in `remembered`. One topic for each name of an edges
+Called by `once_writer`; its records are described in `once_index`. One topic for each name of an edges
 process: an open transaction of another would keep us from reading our own entries. Retention takes what is
 older than the window, so that a start reads a day's keys and not a year's.
+
+What `once_writer` does with its producer, around the ways of confluent-kafka.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import KafkaError, TopicPartition
-
-from headwater.browse import making
-from headwater.browse.errors import Unreachable, told, translated
-from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
+from headwater.client import topics
+from headwater.client.errors import BrokerUnreachable, told, translated
+from headwater.client.librdkafka import KafkaError, KafkaException, Producer, TopicPartition
+from headwater.client.log import SCAN_BYTES, TIMEOUT_S, Log
+from headwater.client.publisher import Stored
 
 _MANY = 10_000
 _WAIT_S = 0.05
@@ -27,7 +30,7 @@ def name_of(edges: str) -> str:
 
 def ensure(log: Log, topic: str, window_ms: int) -> None:
     """That the topic is there."""
-    making.ensure(log, topic, 1, cleanup_policy="delete", retention_ms=str(window_ms))
+    topics.ensure(log, topic, 1, cleanup_policy="delete", retention_ms=str(window_ms))
 
 
 def read(log: Log, topic: str) -> Iterator[tuple[bytes, bytes, int]]:
@@ -59,4 +62,47 @@ def read(log: Log, topic: str) -> Iterator[tuple[bytes, bytes, int]]:
                 return
             quiet_s = 0.0 if messages else quiet_s + _WAIT_S
             if quiet_s > TIMEOUT_S:
-                raise Unreachable(f"{topic} cannot be read to its end", hint="is the broker well?")
+                raise BrokerUnreachable(
+                    f"{topic} cannot be read to its end", hint="is the broker well?"
+                )
+
+
+_FULL_S = 0.05
+
+
+def produce(producer: Producer, topic: str, words: dict[str, Any]) -> None:
+    while True:
+        try:
+            producer.produce(topic, **words)
+            return
+        except BufferError:
+            producer.poll(_FULL_S)
+
+
+def flushed(producer: Producer) -> int:
+    try:
+        return producer.flush(TIMEOUT_S)
+    except SystemError as error:
+        # confluent-kafka notes a fatal error as raised, and then calls who is to hear of deliveries.
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
+def heard(places: list[Stored], failed: list[Any], error: Any, message: Any) -> None:
+    if error is not None:
+        failed.append(error)
+    else:
+        places.append(Stored(message.partition(), message.offset()))
+
+
+def commit(producer: Producer) -> None:
+    """Again while it may be tried again, until the time is up."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+            return
+        except KafkaException as failure:
+            if not failure.args[0].retriable() or time.monotonic() > deadline:
+                raise

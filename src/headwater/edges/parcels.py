@@ -18,8 +18,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from headwater.browse.errors import Misunderstood
-from headwater.browse.publishing import Draft
+from headwater.client.errors import BadRequest
+from headwater.client.publisher import Draft
 from headwater.edges import cloud_events, ndjson
 from headwater.edges.errors import Invalid
 from headwater.edges.schemas import Schema
@@ -94,7 +94,7 @@ def parcel(ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
             415, f"{kind} is for forms: say what it is, as in Content-Type: application/json"
         )
     if ask.key is not None and ask.key_field is not None:
-        raise Misunderstood("a record has one key", hint="give key or key_field, not both")
+        raise BadRequest("a record has one key", hint="give key or key_field, not both")
     if kind in NDJSON:
         return _of_lines(ask, body, schema)
     if kind.startswith(cloud_events.PREFIX):
@@ -126,12 +126,12 @@ def trace(ask: Ask) -> Headers:
 def _of_json(ask: Ask, kind: str, body: bytes, schema: Schema | None) -> Draft:
     wrong = ndjson.complaint(body)
     if wrong is not None:
-        raise Misunderstood(f"the body is no JSON: {wrong}")
+        raise BadRequest(f"the body is no JSON: {wrong}")
     key = _key(ask)
     if schema is not None or ask.key_field is not None:
         meant, failed = ndjson.objects([body])
         if failed:
-            raise Misunderstood(f"the body is no JSON that can be checked: {failed[0]}")
+            raise BadRequest(f"the body is no JSON that can be checked: {failed[0]}")
         if schema is not None:
             _check(schema, meant[0])
         if ask.key_field is not None:
@@ -169,7 +169,7 @@ def _of_lines(ask: Ask, body: bytes, schema: Schema | None) -> Parcel:
 
 def _of_events(ask: Ask, kind: str, body: bytes, schema: Schema | None) -> Parcel:
     if ask.key_field is not None:
-        raise Misunderstood("a CloudEvent's key is its partitionkey", hint="leave key_field out")
+        raise BadRequest("a CloudEvent's key is its partitionkey", hint="leave key_field out")
     if kind == cloud_events.BATCHED:
         events = cloud_events.batched(body)
         drafts = [_keyed(ask, _checked(event, schema)) for event in events]

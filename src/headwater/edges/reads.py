@@ -20,16 +20,16 @@ import orjson
 from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
-from headwater.browse.errors import NotThere
+from headwater.client.errors import NotThere
+from headwater.client.position import Position
 from headwater.edges.answers import of_error, responses
 from headwater.edges.context import Context
 from headwater.edges.rows import Rows, rows_of
 from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.rows.positions import Positions
-from headwater.views.position import Position
-from headwater.views.registry import scheme_of
-from headwater.views.target import Misfit, Unavailable
-from headwater.views.waiting import HEADER, NotYet
+from headwater.views.operate.wait import HEADER, NotYet
+from headwater.views.targets.contract import Misfit, Unavailable
+from headwater.views.targets.registry import scheme_of
 
 READERS = 8
 """Threads that ask stores; whoever comes later waits."""

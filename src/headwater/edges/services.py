@@ -79,7 +79,7 @@ async def keep_running(service: Service, state: State) -> None:
         try:
             await service.run()
         except HeadwaterError as error:
-            said = f"{error} ({error.hint})" if error.hint else str(error)
+            said = f"{error.sentence} ({error.hint})" if error.hint else str(error)
             _log.warning("%s: %s", service.name, said)
         except Exception as error:
             said = f"{type(error).__name__}: {error}"

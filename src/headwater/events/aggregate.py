@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from headwater.events.answers import Refused
 from headwater.events.errors import BadDefinition
+from headwater.events.event_versions import Upcaster, versions
 from headwater.events.fingerprint import fingerprint
-from headwater.events.upcasting import Upcaster, versions
 
 State = TypeVar("State")
 Decided = Refused | object | Sequence[object] | None

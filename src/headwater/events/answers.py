@@ -6,6 +6,8 @@ decided by the owner, and a second command with the same id gets the same answer
 
     {"command": "…", "id": "alice", "n": 3}                          accepted, no event
     {"command": "…", "id": "alice", "n": 3, "refused": "…", "kind": "rule"}
+
+with `fingerprint` where the command's id was given by its sender.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.views.position import Position
+from headwater.client.position import Position
 
 RULE, VERSION, FAILED = "rule", "version", "failed"
 
@@ -58,6 +60,8 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     n: int
     refused: str | None = None
     kind: str = RULE
+    fingerprint: str = ""
+    """Of the command (`Asked.fingerprint`)."""
 
 
 _decoder = msgspec.json.Decoder(Line)
@@ -70,6 +74,17 @@ def encode(line: Line) -> bytes:
 
 def decode_lines(lines: bytes) -> list[Line]:
     return _decoder.decode_lines(lines)
+
+
+def decode(line: bytes) -> Line:
+    return _decoder.decode(line)
+
+
+def of_line(line: Line, topic: str, partition: int, next_offset: int) -> Answer:
+    """What it says, to whoever decided it and to whoever reads it later."""
+    if line.refused is not None:
+        return Refused(line.refused, line.kind)
+    return Accepted(topic, partition, line.id, line.n, 0, next_offset)
 
 
 def repeated(answer: Answer) -> Answer:

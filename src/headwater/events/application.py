@@ -8,7 +8,7 @@
 
 Every process of an application opens one; together they share the partitions (`owns="group"`), and a
 command for a partition of another goes there through the log. `owns="all"` takes all partitions at once,
-fencing whoever had them; `owns="none"` only sends. `blocking.Running` is the same for threads.
+fencing whoever had them; `owns="none"` only sends. `BlockingApplication` is the same for threads.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import asyncio
 import itertools
 import random
 import uuid
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 import msgspec
-from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
 
-from headwater.events import client as clients
+from headwater.client.cluster import Cluster
+from headwater.client.librdkafka import AdminClient, Message
 from headwater.events import clock, lease, topics
 from headwater.events import line as lines
+from headwater.events import options as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
 from headwater.events.codec import NOTHING, Meta
 from headwater.events.commands import Asked, CommandCodec
-from headwater.events.errors import Closed, EventsError, Fenced, OutcomeUnknown
-from headwater.events.forwarding import Forwarding
+from headwater.events.errors import Closed, EventsError, OutcomeUnknown, OwnerFenced
+from headwater.events.forwarder import Forwarding
 from headwater.events.inbox import WAITING_MAX, Inbox
 from headwater.events.ledger import WINDOW, Held
 from headwater.events.line import Line
 from headwater.events.membership import RELEASE_DEADLINE_S, Membership
+from headwater.events.options import Owns, SendOptions
 from headwater.events.owner import Owner
 from headwater.events.watch import Watch
-from headwater.events.writing import Answered
+from headwater.events.writer import Answered, tell
 
 State = TypeVar("State")
-Owns = Literal["group", "all", "none"]
 PARTITIONS = 8
 SNAPSHOT_EVERY = 10_000
 _RECLAIM_S = (0.2, 1.0)
@@ -89,13 +89,18 @@ class Application(Generic[State]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def _ensure_topics(self, admin: AdminClient) -> int:
+        cluster = Cluster(self._settings)
+        try:
+            return topics.ensure(cluster, admin, self.aggregate, self.partitions)
+        finally:
+            cluster.close()
+
     async def start(self) -> None:
         """Make the topics where they are missing, and begin to own."""
         self._loop = asyncio.get_running_loop()
         admin = AdminClient(self._client)
-        self.partitions = await asyncio.to_thread(
-            topics.ensure, admin, self.aggregate, self.partitions
-        )
+        self.partitions = await asyncio.to_thread(self._ensure_topics, admin)
         self._lease_s = await asyncio.to_thread(lease.of, admin)
         self._forwarding = Forwarding(self.aggregate, self._client, self._loop)
         self._sweeping = self._loop.create_task(self._sweep())
@@ -152,31 +157,36 @@ class Application(Generic[State]):
         causation: str = "",
         sent_at_ms: int | None = None,
         timeout_s: float | None = None,
+        former_id: str = "",
     ) -> Answer:
         """The answer, when it is on disk.
 
-        `command_id`: a command with the same id is decided once, whoever sends it. `expected_version`:
-        refused unless the aggregate has had so many events. Raises OutcomeUnknown after `timeout_s`.
+        `command_id`: a command with the same id is decided once, whoever sends it; another command with
+        that id raises IdReused. `former_id`: another id under which it may have been decided before.
+        `expected_version`: refused unless the aggregate has had so many events. Raises OutcomeUnknown
+        after `timeout_s`.
         """
-        said = who or why or correlation or causation
-        meta = Meta(who, why, correlation, causation) if said else NOTHING
-        asked = self._asked(id, command, command_id, expected_version, meta, sent_at_ms)
-        return await self._route(asked, self._loop.time() + (timeout_s or self._timeout_s))
+        meta = Meta(who, why, correlation, causation)
+        asked = self._asked(id, command, command_id, expected_version, meta, sent_at_ms, former_id)
+        return await self._route(asked, self._deadline(timeout_s))
 
-    def dispatch(self, answered: Answered, id: str, command: object, **options: Any) -> None:
-        """`send` without a task of its own, for `Running`: `answered` is called with what came of it."""
-        timeout_s = options.pop("timeout_s", None) or self._timeout_s
-        command_id, expected = (
-            options.pop("command_id", None),
-            options.pop("expected_version", None),
-        )
+    def dispatch(
+        self, answered: Answered, id: str, command: object, **options: Unpack[SendOptions]
+    ) -> None:
+        """`send` without a task of its own, for `BlockingApplication`: `answered` gets what came of it."""
+        timeout_s = options.pop("timeout_s", None)
+        command_id = options.pop("command_id", None)
+        expected = options.pop("expected_version", None)
         sent_at_ms = options.pop("sent_at_ms", None)
         try:
-            asked = self._asked(id, command, command_id, expected, Meta(**options), sent_at_ms)
+            deadline = self._deadline(timeout_s)
+            # What is left are the words of Meta; a wrong one is told to whoever sends.
+            meta = Meta(**options)  # type: ignore[misc]
+            asked = self._asked(id, command, command_id, expected, meta, sent_at_ms)
+            owner = self._owners.get(topics.partition_of(id, self.partitions))
         except Exception as error:
             answered(error)
             return
-        deadline = self._loop.time() + timeout_s
 
         def elsewhere(asked: Asked) -> None:
             def done(task: asyncio.Task[Answer]) -> None:
@@ -188,11 +198,10 @@ class Application(Generic[State]):
 
         def here(outcome: Answer | BaseException) -> None:
             if isinstance(outcome, Closed) and not self._closed:
-                elsewhere(msgspec.structs.replace(asked, fresh=False))
+                elsewhere(_let_go(asked))
             else:
                 answered(outcome)
 
-        owner = self._owners.get(topics.partition_of(id, self.partitions))
         if owner is None:
             elsewhere(asked)
         else:
@@ -206,17 +215,22 @@ class Application(Generic[State]):
         expected_version: int | None,
         meta: Meta,
         sent_at_ms: int | None,
+        former_id: str = "",
     ) -> Asked:
         self._commands.check(command)
         return Asked(
             id,
             command,
-            command_id or f"{self._prefix}-{next(self._numbers):x}",
-            sent_at_ms or clock.now_ms(),
-            meta,
+            f"{self._prefix}-{next(self._numbers):x}" if command_id is None else command_id,
+            clock.now_ms() if sent_at_ms is None else sent_at_ms,
+            NOTHING if meta == NOTHING else meta,
             expected_version,
             command_id is None,
+            former_id,
         )
+
+    def _deadline(self, timeout_s: float | None) -> float:
+        return self._loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
 
     async def _route(self, asked: Asked, deadline: float) -> Answer:
         partition = topics.partition_of(asked.id, self.partitions)
@@ -232,8 +246,7 @@ class Application(Generic[State]):
             except Closed:
                 if self._closed:
                     raise
-                # It may have been decided before the partition was let go.
-                asked = msgspec.structs.replace(asked, fresh=False)
+                asked = _let_go(asked)
 
     def _decide(self, owner: Owner, asked: Asked, deadline: float) -> asyncio.Future[Answer]:
         waiting: asyncio.Future[Answer] = self._loop.create_future()
@@ -266,7 +279,7 @@ class Application(Generic[State]):
                 if waiting.done():
                     self._waiting.pop(waiting, None)
 
-    async def held(self, id: str) -> Held:
+    async def held(self, id: str) -> Held[State]:
         """The aggregate's state and version at its owner, which must be this process; on disk."""
         owner = self._owners.get(topics.partition_of(id, self.partitions))
         if owner is None:
@@ -305,7 +318,7 @@ class Application(Generic[State]):
             del self._owners[partition]
             why = Closed(f"{self.aggregate.name}-{partition} was let go")
             for _, answered in owner.end(why):
-                answered(why)
+                tell(answered, why)
         if self._membership is not None and not lost:
             await asyncio.to_thread(self._inbox.flush, RELEASE_DEADLINE_S / 4)
 
@@ -320,6 +333,9 @@ class Application(Generic[State]):
     def to_commit(self) -> dict[int, int]:
         return self._inbox.done()
 
+    def committed(self, offsets: dict[int, int]) -> None:
+        self._inbox.committed(offsets)
+
     def _submit(self, partition: int, asked: Asked, answered: Answered) -> None:
         owner = self._owners.get(partition)
         if owner is None:
@@ -330,7 +346,7 @@ class Application(Generic[State]):
     def _not_ours(self, partition: int) -> EventsError:
         if self._closed:
             return Closed(f"{self.aggregate.name} is closed")
-        return Fenced(
+        return OwnerFenced(
             f"another process decides for {self.aggregate.name}-{partition} now",
             hint='processes share partitions with owns="group"',
         )
@@ -340,7 +356,7 @@ class Application(Generic[State]):
             owner = self._owners.pop(partition)
             error = self._not_ours(partition)
             for _, answered in owner.end(error):
-                answered(error)
+                tell(answered, error)
             return
         # The group will say whose it is. If it is still ours after a while, a late claim of the
         # former owner fenced us: claim again.
@@ -365,3 +381,9 @@ class Application(Generic[State]):
                 lines.connect(address, self._settings)
             )
         return await asyncio.shield(known)
+
+
+def _let_go(asked: Asked) -> Asked:
+    """It may have been decided before the partition was let go: the log knows."""
+    in_doubt = asked.in_doubt or asked.fresh
+    return msgspec.structs.replace(asked, fresh=False, in_doubt=in_doubt)

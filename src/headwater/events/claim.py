@@ -16,21 +16,23 @@ A claim counts for a while only (`lease`), by a clock that also runs while the m
 
 from __future__ import annotations
 
+from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.client import cluster as connect
+from headwater.client import connection as api
+from headwater.client import transaction
+from headwater.client.cluster import READ_COMMITTED, Cluster, TryAgain
+from headwater.client.errors import TransactionLost
+from headwater.client.leader import Leader
+from headwater.client.transaction import PRODUCE_VERSION, Identity
 from headwater.events import clock, fence
-from headwater.events.errors import Fenced
-from headwater.events.reading import leader
+from headwater.events.errors import OwnerFenced
 from headwater.record.records import Record, build
-from headwater.spark import connect
-from headwater.spark import connection as api
-from headwater.spark.connect import READ_COMMITTED, Cluster, TryAgain
-from headwater.spark.sink import transaction
-from headwater.spark.sink.errors import PartLost
-from headwater.spark.sink.transaction import PRODUCE_VERSION, Identity
 
 TIMEOUT_MS = 20_000
 """Of the claim's transaction: should the claimer die inside it, readers wait no longer."""
@@ -56,20 +58,20 @@ class Claim(NamedTuple):
 def take(cluster: Cluster, name: str, partition: int, topics: Sequence[str]) -> Claim:
     """Become the owner; the first topic is that of the events.
 
-    Raises Fenced if somebody else does so at the same moment.
+    Raises OwnerFenced if somebody else does so at the same moment.
     """
     identity = transaction.begin(cluster, f"headwater-events-{name}-{partition}", TIMEOUT_MS)
     places = [(topic, partition) for topic in topics]
     fence.raise_before(cluster, identity.producer_id, places[0], topics)
     try:
         transaction.add_partitions(cluster, identity, places)
-    except PartLost as error:
-        raise Fenced(f"{name}-{partition} was claimed by another process") from error
+    except TransactionLost as error:
+        raise OwnerFenced(f"{name}-{partition} was claimed by another process") from error
     for place in places:
         _mark(cluster, identity, place)
     since = clock.seconds()
     if transaction.end(cluster, identity, commit=False) is transaction.Ended.OVER:
-        raise Fenced(f"{name}-{partition} was claimed by another process")
+        raise OwnerFenced(f"{name}-{partition} was claimed by another process")
     known = cluster.metadata(topics)
     found = {place: known.topics[place[0]].leaders[partition] for place in places}
     return Claim(
@@ -98,19 +100,18 @@ def _mark(cluster: Cluster, identity: Identity, place: tuple[str, int]) -> None:
         "topic_data": [{"name": place[0], "partition_data": [data]}],
     }
 
-    def attempt() -> None:
-        node = cluster.node(leader(cluster, place))
-        answer = node.ask(api.PRODUCE, body, PRODUCE_VERSION)
+    def attempt(connection: api.Connection) -> None:
+        answer = connection.ask(api.PRODUCE, body, PRODUCE_VERSION)
         code = answer.responses[0].partition_responses[0].error_code
         if code in FENCED or code is ErrorCode.invalid_txn_state:
-            raise Fenced(f"{place[0]}-{place[1]} was claimed by another process")
+            raise OwnerFenced(f"{place[0]}-{place[1]} was claimed by another process")
         if code is ErrorCode.duplicate_sequence_number:
             return  # sent again after a lost answer
         if code is ErrorCode.unknown_topic_or_partition:
             raise TryAgain(f"{place[0]}-{place[1]} is not known yet")
         connect.check(code, f"claiming {place[0]}-{place[1]}")
 
-    cluster.retrying(attempt)
+    Leader(cluster, place).ask(attempt)
 
 
 def _stable_end(cluster: Cluster, place: tuple[str, int]) -> int:

@@ -4,29 +4,38 @@ A record of the event topic: key is the aggregate's id, value is one line of JSO
 the key and the record's neighbours say, so that any reader of JSON understands it:
 
     {"type":"Deposited","id":"alice","n":17,"command":"…","data":{"amount":10},
-     "who":"…","why":"…","correlation":"…","causation":"…"}\\n
+     "who":"…","why":"…","correlation":"…","causation":"…"}\n
 
-    type         class and version (`upcasting`)
+    type         class and version (`event_versions`)
     n            this is the n-th event of its aggregate, from 1 on, without a gap
     command      id of the command that it follows from; causation: what that command followed from
     correlation  the same for all commands and events of one process; left out: the command's id
+    fingerprint  of the command, where its id was given by the sender (`commands`)
 
 Invariants: a value must end in a newline and hold no other, so that the values of a batch, one behind
 the other, are read as lines in one call. The record's time must not be before that of the record before.
+An owner must apply, and answer for, only what it has decoded from the bytes that it writes (`written`):
+then whoever reads them has the same state.
+
+The cycle collector, put to rest while many events are made at once: none of them is garbage.
+
+Without this it looks at all of them again and again: three quarters of the time of decoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import nullcontext
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.events import collector, models
+from headwater.events import models
 from headwater.events.aggregate import Aggregate
-from headwater.events.errors import UnknownEvent
-from headwater.events.upcasting import Upcasts, tag
+from headwater.events.errors import DecideFailed, UnknownEvent
+from headwater.events.event_versions import Upcasts, tag
 
 
 class Meta(NamedTuple):
@@ -41,7 +50,7 @@ class Meta(NamedTuple):
 NOTHING = Meta()
 _MANY = 1_000
 _BEFORE = [("id", str), ("n", int), ("command", str)]
-_BEHIND = [(name, str, "") for name in Meta._fields]
+_BEHIND = [(name, str, "") for name in (*Meta._fields, "fingerprint")]
 
 
 class Codec:
@@ -65,19 +74,48 @@ class Codec:
         )
         self._encoder = msgspec.json.Encoder(enc_hook=models.encode)
 
-    def encode(self, event: object, id: str, n: int, command: str, meta: Meta = NOTHING) -> bytes:
+    def encode(
+        self,
+        event: object,
+        id: str,
+        n: int,
+        command: str,
+        meta: Meta = NOTHING,
+        fingerprint: str = "",
+    ) -> bytes:
         struct = self._structs.get(type(event))
         if struct is None:
             raise UnknownEvent(
                 f"decide of {self.aggregate.name} returned a {type(event).__name__}",
                 hint="it must return declared events, or Refused",
             )
-        return self._encoder.encode(struct(id, n, command, event, *meta)) + b"\n"
+        return self._encoder.encode(struct(id, n, command, event, *meta, fingerprint)) + b"\n"
+
+    def written(
+        self, event: object, id: str, n: int, command: str, meta: Meta, fingerprint: str
+    ) -> tuple[bytes, Any]:
+        """The line, and the event as every reader of it will see it. Raises DecideFailed."""
+        line = self.encode(event, id, n, command, meta, fingerprint)
+        try:
+            found = self._decoder.decode(line).data
+        except msgspec.MsgspecError as error:
+            raise self._not_readable(event, id, str(error)) from None
+        if found != event and not models.same(found, event):
+            raise self._not_readable(event, id, f"{event} would be read as {found}")
+        if line.find(b"\n") != len(line) - 1:
+            raise self._not_readable(event, id, "it holds a newline")
+        return line, found
+
+    def _not_readable(self, event: object, id: str, why: str) -> DecideFailed:
+        return DecideFailed(
+            f"{type(event).__name__} of {id} could not be read again as it is: {why}",
+            hint="nothing was written; give its fields types that JSON keeps, and values of these types",
+        )
 
     def decode(self, lines: bytes, count: int) -> list[Any]:
         """`count` events, of whatever versions."""
         try:
-            with collector.resting() if count > _MANY else nullcontext():
+            with resting() if count > _MANY else nullcontext():
                 found = self._decoder.decode_lines(lines)
         except msgspec.ValidationError as error:
             raise UnknownEvent(
@@ -104,9 +142,10 @@ class Codec:
         except msgspec.ValidationError as error:
             raise UnknownEvent(
                 f"{config.tag} of {each.id} does not become a {name}: {error}",
-                hint="mend the upcaster; the log keeps the event as it was",
+                hint="correct the upcaster; the log keeps the event as it was",
             ) from None
-        return self._structs[kind](each.id, each.n, each.command, event, *meta_of(each))
+        behind = (*meta_of(each), each.fingerprint)
+        return self._structs[kind](each.id, each.n, each.command, event, *behind)
 
 
 def correlation_of(each: Any) -> str:
@@ -130,3 +169,26 @@ def _union(types: tuple[Any, ...]) -> Any:
     from typing import Union
 
     return Union[types]  # noqa: UP007 (made of a list that only the aggregate knows)
+
+
+_lock = Lock()
+_resting = 0
+_was_enabled = False
+
+
+@contextmanager
+def resting() -> Iterator[None]:
+    """For moments; several threads may rest it at once."""
+    global _resting, _was_enabled
+    with _lock:
+        if _resting == 0:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _resting += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _resting -= 1
+            if _resting == 0 and _was_enabled:
+                gc.enable()

@@ -6,7 +6,10 @@ Within a process it is an `Asked`; between processes a record of NAME.commands, 
      "expected":3,"who":"…","why":"…","correlation":"…","causation":"…","reply":{"partition":2,"to":"…"}}
 
 `sent_ms` is when it was sent first, and stays the same when it is sent again: the owner looks for an
-earlier decision from then on (`ledger`).
+earlier decision from then on (`ledger`). `former` is another id under which it may have been decided.
+
+Invariant: what a command says of itself must be text that can be written, or nobody could read the events
+that follow from it.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from headwater.events import models
+from headwater.events import command_fingerprint, models
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import NOTHING, Meta
-from headwater.events.errors import BadDefinition, UnknownEvent
+from headwater.events.errors import BadCommand, BadDefinition, UnknownEvent
 
 
 class ReplyTo(msgspec.Struct, frozen=True):
@@ -39,6 +42,38 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     expected: int | None = None
     fresh: bool = False
     """Its id was made just now, here: nobody can have decided it before."""
+    former: str = ""
+    """An id that it had before, if it may have been decided under that."""
+    in_doubt: bool = False
+    """This owner decided it already, and does not know whether that is in the log: what the log says is
+    then its first answer."""
+
+    def __post_init__(self) -> None:
+        said = (self.id, self.command_id, self.former)
+        try:
+            text = "".join(said if self.meta is NOTHING else (*said, *self.meta))
+            if not text.isascii():
+                text.encode()
+        except TypeError:
+            raise BadCommand(
+                "ids, who, why, correlation and causation are texts: "
+                f"{(*said[:2], *self.meta)} are not all",
+                hint="give str(…); nothing was sent",
+            ) from None
+        except UnicodeEncodeError as error:
+            raise BadCommand(f"a text of the command cannot be written: {error}") from None
+        if not self.command_id or self.id[:1] == "\0":
+            raise BadCommand(
+                "a command's id must not be empty, nor an aggregate's begin with a zero character",
+                hint="give another id, or no command_id to have one made; nothing was sent",
+            )
+        for number in (self.sent_ms,) if self.expected is None else (self.sent_ms, self.expected):
+            if type(number) is not int:
+                raise BadCommand(f"times and versions are whole numbers, not {number!r}")
+
+    def fingerprint(self) -> str:
+        """Tells it from other commands with the same id; empty where that cannot be known."""
+        return "" if self.fresh else command_fingerprint.of(self.command)
 
 
 class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,6 +88,7 @@ class _Wire(msgspec.Struct, frozen=True, omit_defaults=True):
     correlation: str = ""
     causation: str = ""
     reply: ReplyTo | None = None
+    former: str = ""
 
 
 class Sender(msgspec.Struct, frozen=True):
@@ -71,7 +107,7 @@ def sender_of(value: bytes) -> Sender | None:
     """Of a command in whatever state; None where nobody waits, or nobody can tell."""
     try:
         return _sender.decode(value)
-    except msgspec.MsgspecError:
+    except Exception:  # bytes that are no text, or nested too deeply, are no MsgspecError
         return None
 
 
@@ -107,6 +143,7 @@ class CommandCodec:
                 asked.expected,
                 *asked.meta,
                 reply,
+                asked.former,
             )
         )
 
@@ -118,8 +155,19 @@ class CommandCodec:
             if decoder is None:
                 raise UnknownEvent(f"{self._name} knows no command {found.type}")
             command = decoder.decode(found.data)
-        except msgspec.MsgspecError as error:
-            raise UnknownEvent(f"a command for {self._name} is not understood: {error}") from None
+        except UnknownEvent:
+            raise
+        except Exception as error:  # also of a command's own `__post_init__`, whatever it raises
+            why = str(error) or type(error).__name__
+            raise UnknownEvent(f"a command for {self._name} is not understood: {why}") from None
         meta = Meta(found.who, found.why, found.correlation, found.causation)
-        asked = Asked(found.id, command, found.command, found.sent_ms, meta, found.expected)
+        asked = Asked(
+            found.id,
+            command,
+            found.command,
+            found.sent_ms,
+            meta,
+            found.expected,
+            former=found.former,
+        )
         return asked, found.reply

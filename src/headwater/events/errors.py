@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from headwater.deprecation import renamed
 from headwater.errors import HeadwaterError
+
+__getattr__ = renamed(__name__, {"Fenced": "OwnerFenced"})
 
 
 class EventsError(HeadwaterError):
@@ -21,7 +24,15 @@ class UnknownEvent(EventsError):
     """The log holds an event that this program has no class and no upcaster for."""
 
 
-class Fenced(EventsError):
+class BadCommand(EventsError):
+    """A command that cannot be written, or read again, as it was said; the caller's mistake."""
+
+
+class IdReused(EventsError):
+    """The aggregate has decided another command under this id: this one was not decided."""
+
+
+class OwnerFenced(EventsError):
     """Another process decides for this partition now."""
 
 
@@ -38,8 +49,23 @@ class OutcomeUnknown(EventsError):
 
 
 class DecideFailed(EventsError):
-    """`decide` or `apply` raised something: nothing was written."""
+    """`decide` or `apply` raised something, or its events could not be read again: nothing was written."""
 
 
 class Closed(EventsError):
     """The application was closed before the command was answered."""
+
+
+REPLIED: dict[str, type[EventsError]] = {
+    "Busy": Busy,
+    "Fenced": OwnerFenced,
+    "IdReused": IdReused,
+    "Stopped": Stopped,
+    "UnknownEvent": UnknownEvent,
+}
+"""By the names under which owners tell other processes of them, whatever their version."""
+
+
+def replied_name(error: BaseException) -> str:
+    named = (name for name, kind in REPLIED.items() if type(error) is kind)
+    return next(named, type(error).__name__)

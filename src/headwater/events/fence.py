@@ -19,20 +19,21 @@ something still waits was closed by the broker long before (connections.max.idle
 
 from __future__ import annotations
 
+from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+
 from collections.abc import Iterable, Iterator
 
 from kio.schema.errors import ErrorCode
 
-from headwater.events import reading
-from headwater.events.reading import leader
-from headwater.record import batch as batches
-from headwater.record import records
+from headwater.client import batches
+from headwater.client import cluster as connect
+from headwater.client import connection as api
+from headwater.client.batches import Batch
+from headwater.client.cluster import READ_UNCOMMITTED, Cluster, TopicPartition, TryAgain
+from headwater.client.leader import Leader
+from headwater.client.transaction import PRODUCE_VERSION
 from headwater.record.batch import BatchHeader
 from headwater.record.records import Record, build
-from headwater.spark import connect
-from headwater.spark import connection as api
-from headwater.spark.connect import Cluster, TopicPartition, TryAgain
-from headwater.spark.sink.transaction import PRODUCE_VERSION
 
 KEY = b"\0fence"
 EPOCH = 32767
@@ -92,24 +93,12 @@ def _backwards(cluster: Cluster, place: TopicPartition) -> Iterator[tuple[BatchH
 def _window(
     cluster: Cluster, place: TopicPartition, first: int, end: int
 ) -> list[tuple[BatchHeader, bool]]:
-    found: list[tuple[BatchHeader, bool]] = []
-    position = first
-    while position < end:
-        data = reading.uncommitted(cluster, place, position)
-        before = position
-        for at, header in batches.scan(data):
-            if header.base_offset < end and header.next_offset > position:
-                found.append((header, header.is_transactional or _has_value(data, at, header)))
-            position = max(position, header.next_offset)
-        if position == before:
-            break  # nothing is left from here on
-    return found
+    found = batches.read(cluster, place, first, end, READ_UNCOMMITTED)
+    return [(each.header, each.header.is_transactional or _has_value(each)) for each in found]
 
 
-def _has_value(data: bytes, at: int, header: BatchHeader) -> bool:
-    return not header.is_control and any(
-        each.value is not None for each in records.decode(data, at)
-    )
+def _has_value(batch: Batch) -> bool:
+    return not batch.header.is_control and any(each.value is not None for each in batch.records())
 
 
 def _write(cluster: Cluster, producer_id: int, place: TopicPartition) -> None:
@@ -126,9 +115,8 @@ def _write(cluster: Cluster, producer_id: int, place: TopicPartition) -> None:
         ],
     }
 
-    def attempt() -> None:
-        node = cluster.node(leader(cluster, place))
-        answer = node.ask(api.PRODUCE, body, PRODUCE_VERSION)
+    def attempt(connection: api.Connection) -> None:
+        answer = connection.ask(api.PRODUCE, body, PRODUCE_VERSION)
         code = answer.responses[0].partition_responses[0].error_code
         if code in _STANDS:
             return
@@ -136,4 +124,4 @@ def _write(cluster: Cluster, producer_id: int, place: TopicPartition) -> None:
             raise TryAgain(f"{place[0]}-{place[1]} is not known yet")
         connect.check(code, f"fencing the former owner of {place[0]}-{place[1]}")
 
-    cluster.retrying(attempt)
+    Leader(cluster, place).ask(attempt)

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from headwater.events import fence, plain
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import correlation_of
-from headwater.events.upcasting import Upcasts
+from headwater.events.event_versions import Upcasts
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+__all__ = ["SCHEMA", "decoded"]
 
 _OF_THE_RECORD = {
     "key": "binary",

@@ -21,16 +21,17 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from headwater.events import client as clients
-from headwater.events import models, reading, topics
+from headwater.client import cluster
+from headwater.client.cluster import Cluster
+from headwater.client.position import Position
+from headwater.events import models, partition_reader, topics
+from headwater.events import options as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.codec import Codec, correlation_of
-from headwater.events.errors import BadTopic
+from headwater.events.errors import BadTopic, EventsError
+from headwater.events.excision_audit import ExcisionAudit, gap
 from headwater.events.ledger import Held
 from headwater.events.snapshots import Snapshots
-from headwater.spark import connect
-from headwater.spark.connect import Cluster
-from headwater.views.position import Position
 
 State = TypeVar("State")
 _OTHER_CLOCKS_MS = 86_400_000
@@ -96,7 +97,7 @@ class Reader(Generic[State]):
         """As it is now."""
         return self.held(id, snapshots=snapshots).state
 
-    def held(self, id: str, *, snapshots: bool = True) -> Held:
+    def held(self, id: str, *, snapshots: bool = True) -> Held[State]:
         """State and version."""
         held, start = Held(self.aggregate.initial, 0), 0
         partition = self._partition(id)
@@ -104,21 +105,28 @@ class Reader(Generic[State]):
             snapped = Snapshots(self.aggregate, partition, 1)
             found, start = snapped.load(self._cluster, only=id.encode())
             held = found.get(id, held)
-        return self._folded(id, held, start, reading.ends(self._cluster, self._place(id))[1])
+        end = partition_reader.ends(self._cluster, self._place(id))[1]
+        try:
+            return self._folded(id, held, start, end)
+        except EventsError:
+            if not start:
+                raise
+            # The snapshot does not fit to the events: without it, then.
+            return self._folded(id, Held(self.aggregate.initial, 0), 0, end)
 
     def as_of(self, id: str, when: datetime | int) -> State:
         """As it was at that moment (milliseconds, or a time that knows its zone)."""
         ms = when if isinstance(when, int) else int(when.timestamp() * 1000)
         # The events' times never go back; those of other records (tombstones) may be of other clocks.
-        end = reading.at_time(self._cluster, self._place(id), ms + _OTHER_CLOCKS_MS)
+        end = partition_reader.at_time(self._cluster, self._place(id), ms + _OTHER_CLOCKS_MS)
         held = self._folded(id, Held(self.aggregate.initial, 0), 0, end, ms)
         return held.state
 
     def history(self, id: str, until: int | None = None) -> History:
         """Everything that happened to it, in order."""
         found = History()
-        end = reading.ends(self._cluster, self._place(id))[1] if until is None else until
-        for chunk in reading.read(self._cluster, self._place(id), 0, end, id.encode()):
+        end = partition_reader.ends(self._cluster, self._place(id))[1] if until is None else until
+        for chunk in partition_reader.read(self._cluster, self._place(id), 0, end, id.encode()):
             for each, offset, ms in zip(
                 self._codec.decode(chunk.lines, len(chunk.offsets)),
                 chunk.offsets,
@@ -135,18 +143,22 @@ class Reader(Generic[State]):
         return found
 
     def _folded(
-        self, id: str, held: Held, start: int, end: int, until_ms: int | None = None
-    ) -> Held:
+        self, id: str, held: Held[State], start: int, end: int, until_ms: int | None = None
+    ) -> Held[State]:
         state, version = held
-        apply = self.aggregate.apply
-        for chunk in reading.read(self._cluster, self._place(id), start, end, id.encode()):
+        apply, place = self.aggregate.apply, self._place(id)
+        audit = ExcisionAudit(self._cluster, place)
+        for chunk in partition_reader.read(self._cluster, place, start, end, id.encode()):
             events = self._codec.decode(chunk.lines, len(chunk.offsets))
             if until_ms is not None:
                 events = events[: bisect_right(chunk.times, until_ms)]
-            for each in events:
-                if each.n > version:
-                    state = apply(state, each.data)
-                    version = each.n
+            for each, offset in zip(events, chunk.offsets, strict=False):
+                if each.n <= version:
+                    continue  # a snapshot is ahead
+                if each.n != version + 1 and (start or not audit.explains(id, offset)):
+                    raise gap(*place, id, offset, each.n, version)
+                state = apply(state, each.data)
+                version = each.n
         return Held(state, version)
 
     # ---- all of them ----------------------------------------------------------------------------
@@ -160,9 +172,9 @@ class Reader(Generic[State]):
         name = self.aggregate.name
         at = dict((start or Position()).offsets.get(name, {}))
         for partition in range(self._partitions()):
-            end = reading.ends(self._cluster, (name, partition))[1]
+            end = partition_reader.ends(self._cluster, (name, partition))[1]
             begin = at.get(partition, 0)
-            for chunk in reading.read(self._cluster, (name, partition), begin, end):
+            for chunk in partition_reader.read(self._cluster, (name, partition), begin, end):
                 at[partition] = chunk.offsets[-1] + 1
                 events = self._codec.decode(chunk.lines, len(chunk.offsets))
                 yield Position({name: dict(at)}), events
@@ -170,8 +182,8 @@ class Reader(Generic[State]):
     def end(self) -> Position:
         """The position behind everything that is committed now."""
         name = self.aggregate.name
-        places = {(name, p): connect.LATEST for p in range(self._partitions())}
-        found = self._cluster.list_offsets(places, connect.READ_COMMITTED)
+        places = {(name, p): cluster.LATEST for p in range(self._partitions())}
+        found = self._cluster.list_offsets(places, cluster.READ_COMMITTED)
         return Position({name: {p: offset for (_, p), offset in found.items()}})
 
     # ---- where ----------------------------------------------------------------------------------

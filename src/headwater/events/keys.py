@@ -1,16 +1,12 @@
 """The keys of subjects: one for each, in a compacted topic; destroying it makes what it sealed unreadable.
 
-    topic headwater.keys, one partition, compacted
-        key    SUBJECT "\\0" KEY ID       value  32 random bytes, base64; with a master key: sealed by it
-        a record without a value: destroyed
+They lie in `__headwater_keys`, wrapped by the master key (`master_key`), which is not in the log. Keys from
+before lie in `headwater.keys` as they are: they reveal what they sealed, and seal nothing more; `move` wraps
+them and takes them from there.
 
 A subject may have several keys, where two processes made one at the same time. Who has read a key keeps it
-in memory, and looks for tombstones before it uses one (at most `refresh_s` old). `forget` writes the
-tombstones; the command `headwater forget` also takes the key's record out of the log's files.
-
-Invariant: a key must be used only if every offset from its record on has been seen. Compaction removes
-tombstones after a day (delete.retention.ms); who finds offsets missing has slept too long, and reads the
-topic from its start.
+in memory, and looks for tombstones before it uses one (at most `refresh_s` old; see `key_topic`). `forget`
+writes the tombstones; the command `headwater forget` also takes the key's record out of the log's files.
 """
 
 from __future__ import annotations
@@ -18,23 +14,25 @@ from __future__ import annotations
 import os
 import uuid
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from threading import Lock
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from headwater.events import client as clients
-from headwater.events import clock, reading
+from headwater.client import creation
+from headwater.client.cluster import Cluster
+from headwater.client.errors import ClientError
+from headwater.client.publisher import Publisher
+from headwater.events import clock, master_key
+from headwater.events import options as clients
 from headwater.events.errors import EventsError
+from headwater.events.key_topic import FORMER_TOPIC, TOPIC, KeyName, KeyTopic, StoredKey
+from headwater.events.master_key import MasterKey
 from headwater.events.personal import Personal
-from headwater.spark.connect import Cluster
 
-TOPIC = "headwater.keys"
 _NONCE = 12
-_TIMEOUT_S = 30.0
 _CONFIG = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.01",
@@ -42,13 +40,19 @@ _CONFIG = {
 }
 
 
-class _Known(NamedTuple):
-    key: bytes
+class KeyPlace(NamedTuple):
+    """Where a key's record lies: in partition 0 of a topic."""
+
+    topic: str
     offset: int
 
 
 class Keys:
-    """The keys of all subjects. May be used from several threads."""
+    """The keys of all subjects. May be used from several threads.
+
+    They are wrapped by `master` (32 bytes); without it by what HEADWATER_MASTER_KEY says, or by the key in
+    ~/.config/headwater/master.key, which is made with the first key of a log. Keep a copy of that file.
+    """
 
     def __init__(
         self,
@@ -59,18 +63,17 @@ class Keys:
         master: bytes | None = None,
         refresh_s: float = 1.0,
     ) -> None:
-        quiet = clients.for_confluent(bootstrap, client)
         self.topic = topic
         self._lock = Lock()
         self._cluster = Cluster(clients.for_cluster(bootstrap, client))
-        self._producer = Producer({**quiet, "enable.idempotence": True, "linger.ms": 0})
-        self._master = AESGCM(master) if master is not None else None
+        publisher = Publisher(clients.for_confluent(bootstrap, client))
+        self._topics = [KeyTopic(self._cluster, publisher, topic)]
+        if topic == TOPIC:
+            self._topics.append(KeyTopic(self._cluster, publisher, FORMER_TOPIC, is_former=True))
+        self._master = MasterKey(master) if master is not None else None
         self._refresh_s = refresh_s
         self._refreshed = float("-inf")
-        self._next = -1
-        self._known: dict[tuple[str, str], _Known] = {}
-        self._destroyed: dict[str, list[int]] = {}
-        _ensure(AdminClient(quiet), topic)
+        creation.ensure_one(self._cluster, topic, 1, _CONFIG)
 
     def __enter__(self) -> Keys:
         return self
@@ -87,127 +90,130 @@ class Keys:
             raise EventsError("a subject's name has no zero in it")
         with self._lock:
             self._refresh()
-            mine = [(key_id, each) for (who, key_id), each in self._known.items() if who == subject]
-            key_id, key = (mine[0][0], mine[0][1].key) if mine else self._make(subject)
+            name, key = next(self._sealing(subject), None) or self._make(subject)
         nonce = os.urandom(_NONCE)
         sealed = nonce + AESGCM(key).encrypt(nonce, text.encode(), subject.encode())
-        return Personal(subject, f"{key_id}:{b64encode(sealed).decode()}")
+        return Personal(subject, f"{name.key_id}:{b64encode(sealed).decode()}")
 
     def reveal(self, sealed: Personal) -> str | None:
         """The text; None when its subject is forgotten."""
         key_id, _, text = sealed.sealed.partition(":")
+        name = KeyName(sealed.subject, key_id)
         with self._lock:
             self._refresh()
-            known = self._known.get((sealed.subject, key_id))
-            if known is None:
+            stored = self._find(name)
+            if stored is None:
                 self._refresh(now=True)
-                known = self._known.get((sealed.subject, key_id))
-        if known is None:
-            return None
+                stored = self._find(name)
+            if stored is None:
+                return None
+            key = self._opened(name, stored)
         raw = b64decode(text)
         try:
-            return (
-                AESGCM(known.key)
-                .decrypt(raw[:_NONCE], raw[_NONCE:], sealed.subject.encode())
-                .decode()
-            )
+            return AESGCM(key).decrypt(raw[:_NONCE], raw[_NONCE:], sealed.subject.encode()).decode()
         except InvalidTag:
             raise EventsError(f"what was sealed for {sealed.subject} has been changed") from None
 
-    def forget(self, subject: str) -> list[int]:
-        """Destroy the subject's keys. The offsets of their records, which are still in the files."""
+    def forget(self, subject: str) -> list[KeyPlace]:
+        """Destroy the subject's keys. Where their records are, which are still in the files."""
         with self._lock:
             self._refresh(now=True)
-            mine = [place for place in self._known if place[0] == subject]
-            for place in mine:
-                self._produce(_record_key(*place), None)
-            offsets = [self._known[place].offset for place in mine]
+            found: list[KeyPlace] = []
+            for topic in self._topics:
+                mine = {name: key for name, key in topic.keys.items() if name.subject == subject}
+                for name in mine:
+                    self._put(topic, name, None)
+                found += [KeyPlace(topic.name, key.offset) for key in mine.values()]
             self._refresh(now=True)
-        return sorted(offsets)
+        return sorted(found)
 
-    def destroyed(self, subject: str) -> list[int]:
-        """The offsets of keys that were destroyed and whose records are still in the log."""
+    def destroyed(self, subject: str) -> list[KeyPlace]:
+        """Keys that were destroyed and whose records are still in the log."""
         with self._lock:
             self._refresh(now=True)
-            return sorted(self._destroyed.get(subject, ()))
-
-    # ---- the topic ------------------------------------------------------------------------------
-
-    def _make(self, subject: str) -> tuple[str, bytes]:
-        key_id, key = uuid.uuid4().hex[:12], AESGCM.generate_key(256)
-        stored = key
-        if self._master is not None:
-            nonce = os.urandom(_NONCE)
-            stored = nonce + self._master.encrypt(nonce, key, subject.encode())
-        self._produce(_record_key(subject, key_id), b64encode(stored))
-        self._refresh(now=True)
-        return key_id, key
-
-    def _produce(self, key: bytes, value: bytes | None) -> None:
-        failed: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                failed.append(error)
-
-        self._producer.produce(self.topic, value, key, 0, on_delivery=delivered)
-        if self._producer.flush(_TIMEOUT_S) or failed:
-            raise EventsError(
-                f"a key could not be stored: {failed[0].str() if failed else 'no answer'}",
-                hint="nothing was sealed with it; try again when the log can be reached",
+            return sorted(
+                KeyPlace(topic.name, offset)
+                for topic in self._topics
+                for offset in topic.destroyed.get(subject, ())
             )
 
-    def _refresh(self, now: bool = False) -> None:
-        if not now and clock.seconds() - self._refreshed < self._refresh_s:
-            return
-        start, end = reading.ends(self._cluster, (self.topic, 0))
-        if not (start <= self._next <= end and self._read(self._next, end)):
-            # Compaction was there before us: among what it took may be tombstones of keys that we hold.
-            self._known.clear()
-            self._destroyed.clear()
-            self._next = -1  # should this fail, the next one begins anew too
-            self._read(start, end)
-        self._next = end
-        self._refreshed = clock.seconds()
+    def move(self) -> list[KeyPlace]:
+        """Wrap the keys that lie open, and destroy those records. Where these are, still in the files.
 
-    def _read(self, start: int, end: int) -> bool:
-        """Take in what is there; whether that was every offset."""
-        count = 0
-        for found in reading.pieces(self._cluster, (self.topic, 0), start, end):
-            count += len(found)
-            for record in found:
-                self._take(record.key or b"", record.value, record.offset)
-        return count == end - start
+        Programs from before this version cannot use the keys any more then.
+        """
+        moved: list[KeyPlace] = []
+        with self._lock:
+            self._refresh(now=True)
+            for topic in self._topics:
+                for name, stored in tuple(topic.keys.items()):
+                    if stored.master is None:
+                        key = self._opened(name, stored)
+                        self._put(self._topics[0], name, self._writing().wrap(key, name.encode()))
+                        moved.append(KeyPlace(topic.name, stored.offset))
+                        if topic is not self._topics[0]:
+                            self._put(topic, name, None)
+            self._refresh(now=True)
+        return sorted(moved)
 
-    def _take(self, key: bytes, value: bytes | None, offset: int) -> None:
-        subject, _, key_id = key.decode().partition("\0")
-        if value is None:
-            gone = self._known.pop((subject, key_id), None)
-            if gone is not None:
-                self._destroyed.setdefault(subject, []).append(gone.offset)
-            return
-        raw = b64decode(value)
-        if self._master is not None:
-            try:
-                raw = self._master.decrypt(raw[:_NONCE], raw[_NONCE:], subject.encode())
-            except InvalidTag:
+    # ---- keys and what wraps them ---------------------------------------------------------------
+
+    def _find(self, name: KeyName) -> StoredKey | None:
+        return next((topic.keys[name] for topic in self._topics if name in topic.keys), None)
+
+    def _sealing(self, subject: str) -> Iterator[tuple[KeyName, bytes]]:
+        """Keys that may seal: those that our master key has wrapped. Anybody may have written the others."""
+        for name, stored in self._topics[0].keys.items():
+            if name.subject == subject and stored.master is not None:
+                key = stored.opened(name, self._reading())
+                if key is not None:
+                    yield name, key
+
+    def _opened(self, name: KeyName, stored: StoredKey) -> bytes:
+        key = stored.opened(name, self._reading())
+        if key is None:
+            raise EventsError(
+                f"the key of {name.subject} was sealed by another master key"
+                + (f", {stored.master}" if stored.master else ""),
+                hint="open the keys with the master key that they were made with: it belongs into "
+                f"{master_key.VARIABLE} or {master_key.default_path()}",
+            )
+        return key
+
+    def _reading(self) -> MasterKey | None:
+        if self._master is None:
+            self._master = master_key.configured()
+        return self._master
+
+    def _writing(self) -> MasterKey:
+        found = self._reading()
+        if found is None:
+            others = {each.master for each in self._topics[0].keys.values() if each.master}
+            if others:
                 raise EventsError(
-                    f"the key of {subject} was sealed by another master key",
-                    hint="open the keys with the master key that they were made with",
-                ) from None
-        self._known[subject, key_id] = _Known(raw, offset)
+                    f"the keys in {self.topic} are sealed by a master key that is not here: {min(others)}",
+                    hint=f"copy it to {master_key.default_path()}, or set {master_key.VARIABLE}",
+                )
+            found = self._master = master_key.create()
+        return found
 
+    def _make(self, subject: str) -> tuple[KeyName, bytes]:
+        name, key = KeyName(subject, uuid.uuid4().hex[:12]), AESGCM.generate_key(256)
+        self._put(self._topics[0], name, self._writing().wrap(key, name.encode()))
+        self._refresh(now=True)
+        return name, key
 
-def _record_key(subject: str, key_id: str) -> bytes:
-    return f"{subject}\0{key_id}".encode()
+    def _put(self, topic: KeyTopic, name: KeyName, value: bytes | None) -> None:
+        try:
+            topic.put(name, value)
+        except ClientError as error:
+            raise EventsError(
+                f"a key could not be stored: {error}",
+                hint="nothing was sealed with it; try again when the log can be reached",
+            ) from error
 
-
-def _ensure(admin: AdminClient, topic: str) -> None:
-    if topic in admin.list_topics(timeout=_TIMEOUT_S).topics:
-        return
-    wanted = NewTopic(topic, num_partitions=1, replication_factor=-1, config=_CONFIG)
-    try:
-        admin.create_topics([wanted])[topic].result(_TIMEOUT_S)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+    def _refresh(self, now: bool = False) -> None:
+        if now or clock.seconds() - self._refreshed >= self._refresh_s:
+            for topic in self._topics:
+                topic.refresh()
+            self._refreshed = clock.seconds()

@@ -6,8 +6,8 @@ before is never forgotten, and an owner that sleeps past its lease decides nothi
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from headwater.client import settings
+from headwater.client.librdkafka import AdminClient, KafkaException
 
 LEASE_S = 3600.0
 LEASE_S_MIN = 0.2
@@ -15,19 +15,15 @@ _SHARE = 4
 """A claim is renewed when a quarter of what the broker remembers has passed, and before three quarters in any
 case: taking over, which may be slow, is not counted (`desk`)."""
 _MEMORIES = ("transactional.id.expiration.ms", "producer.id.expiration.ms")
-_TIMEOUT_S = 10.0
 
 
 def of(admin: AdminClient) -> float:
     """In seconds; LEASE_S where the broker does not tell (a user may lack the right to ask)."""
     try:
-        nodes = admin.list_topics(timeout=_TIMEOUT_S).brokers
-        wanted = ConfigResource(ConfigResource.Type.BROKER, str(next(iter(nodes))))
-        (found,) = admin.describe_configs([wanted], request_timeout=_TIMEOUT_S).values()
-        configs = {name: entry.value for name, entry in found.result(_TIMEOUT_S).items()}
+        found = settings.of_broker(admin)
     except (KafkaException, StopIteration, TimeoutError):
         return LEASE_S
-    return shortest([configs.get(name) for name in _MEMORIES])
+    return shortest([found[name].value for name in _MEMORIES if name in found])
 
 
 def shortest(memories_ms: list[str | None]) -> float:

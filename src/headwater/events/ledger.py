@@ -4,27 +4,30 @@
 on disk. The ledger is then ahead of the log by the drafts on their way; `undo` takes the last one back.
 
 Invariants:
-- A command id must be decided once for its aggregate. Ids are remembered for the last `window` decisions
-  and for KEEP_MS; a command that was sent before the oldest of these needs a look into the log first
-  (`doubtful`).
+- A command id must be decided once for its aggregate, and for one command. Ids are remembered for the last
+  `window` decisions and for KEEP_MS; a command that was sent before the oldest of these needs a look into
+  the log first (`doubtful`).
 - An answer, a refusal too, must be given only when its draft and all drafts before are on disk: a refusal
   follows from a state, and the state from events that may yet turn out not to have happened.
 - `n` of an aggregate's events must rise by one: a gap means that the state was built from less than all.
+  It is an error unless an excision explains it, and then concerns that aggregate only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
-from headwater.events import answers
-from headwater.events.aggregate import Aggregate, as_events
+from headwater.events import acknowledgement, answers
+from headwater.events.aggregate import Aggregate, State
 from headwater.events.answers import Accepted, Answer, Refused
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
-from headwater.events.errors import DecideFailed, EventsError
+from headwater.events.errors import DecideFailed, EventsError, IdReused
+from headwater.events.excision_audit import gap
+from headwater.events.verdict import Verdict, judge
 
 WINDOW = 100_000
 BATCH_BYTES = 512 << 10
@@ -40,11 +43,19 @@ Decision = tuple[str, str]
 """What is decided once: an aggregate's id and a command's. Other aggregates may have one of the same id."""
 
 
-class Held(NamedTuple):
+class Held(NamedTuple, Generic[State]):
     """An aggregate as it is: its state, and how many events it has had."""
 
-    state: Any
+    state: State
     version: int
+
+
+class Known(NamedTuple):
+    """A decision, when it was made, and of which command (`Asked.fingerprint`; empty: not known)."""
+
+    answer: Answer
+    at_ms: int
+    fingerprint: str = ""
 
 
 @dataclass(slots=True)
@@ -58,8 +69,9 @@ class Draft:
     """Key and value of each record."""
     lines: list[tuple[bytes, bytes]] = field(default_factory=list)
     bytes: int = 0
-    undo: list[tuple[str, Held | None]] = field(default_factory=list)
+    undo: list[tuple[str, Held[Any] | None]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
+    last_ms_before: int | None = None
 
 
 class Ledger:
@@ -71,7 +83,7 @@ class Ledger:
         self.aggregate = aggregate
         self.partition = partition
         self.codec = codec
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, Held[Any]] = {}
         self.next_offset = 0
         """Of the event topic, behind everything decided, drafts included."""
         self.last_ms = 0
@@ -81,94 +93,70 @@ class Ledger:
         """Of the answer topic: what is before it is known."""
         self.cleared: set[Decision] = set()
         """Commands from long ago that were looked for in the log, are not in it, and wait to be decided."""
-        self._decided: dict[Decision, tuple[Answer, int]] = {}
+        self.broken: dict[str, str] = {}
+        """Aggregates of which only a part is left, and why `apply` cannot take that: nothing is decided for
+        them, and no snapshot is written that would hide them."""
+        self._holed: set[str] = set()
+        self._decided: dict[Decision, Known] = {}
         self.window = window
         self._initial = Held(aggregate.initial, 0)
 
     # ---- deciding -------------------------------------------------------------------------------
 
     def decide(self, batch: Sequence[Asked], now_ms: int) -> Draft:
-        """Decide these one after another, until a batch is full: `Draft.asked` says how many."""
-        draft = Draft()
+        """Decide these one after another, until a batch is full: `Draft.asked` says how many.
+
+        All or nothing: whatever is raised (not by a command: that is its own answer) leaves no trace.
+        """
+        draft = Draft(last_ms_before=self.last_ms)
         self.last_ms = max(self.last_ms, now_ms)
-        for asked in batch:
-            if draft.bytes > BATCH_BYTES:
-                break
-            draft.asked.append(asked)
-            decision = (asked.id, asked.command_id)
-            known = self._decided.get(decision)
-            if known is not None:
-                draft.outcomes.append(answers.repeated(known[0]))
-                continue
-            # Whatever becomes of it: what was looked for once must be looked for again.
-            self.cleared.discard(decision)
-            draft.outcomes.append(self._decide(asked, draft))
+        try:
+            for asked in batch:
+                if draft.bytes > BATCH_BYTES:
+                    break
+                draft.outcomes.append(self._decide(asked, draft))
+                draft.asked.append(asked)
+        except BaseException:
+            self.undo(draft)
+            raise
         return draft
 
     def _decide(self, asked: Asked, draft: Draft) -> Answer | Exception:
+        decision = (asked.id, asked.command_id)
+        # Whatever becomes of it: what was looked for once must be looked for again.
+        self.cleared.discard(decision)
+        known = self._decided.get(decision)
+        if known is None and asked.former:
+            known = self._decided.get((asked.id, asked.former))
+        if known is not None:
+            return _again(asked, known)
+        if asked.id in self.broken:
+            return self.broken_error(asked.id)
         before = self.held.get(asked.id, self._initial)
-        if asked.expected is not None and asked.expected != before.version:
-            reason = f"expected version {asked.expected}, found {before.version}"
-            return self._without_events(asked, before, Refused(reason, answers.VERSION), draft)
         try:
-            decided = self.aggregate.decide(before.state, asked.command)
-            if isinstance(decided, Refused):
-                return self._without_events(asked, before, decided, draft)
-            events = as_events(decided)
-            state, records = self._applied(asked, before, events)
+            verdict = judge(self.aggregate, self.codec, asked, before.state, before.version)
         except EventsError as error:
             return error
-        except Exception as error:
-            failed = DecideFailed(
-                f"{self.aggregate.name} failed at {type(asked.command).__name__} of {asked.id}: "
-                f"{type(error).__name__}: {error}",
-                hint="nothing was written; a rule should return Refused",
-            )
-            failed.__cause__ = error
-            return failed
-        if not events:
-            return self._without_events(asked, before, None, draft)
-        draft.undo.append((asked.id, self.held.get(asked.id)))
-        self.held[asked.id] = Held(state, before.version + len(events))
-        draft.events += records
-        for _, value in records:
-            draft.bytes += len(value)
-        self.next_offset += len(events)
-        return self._remember(asked, self._accepted(asked.id, len(events)), draft)
-
-    def _applied(
-        self, asked: Asked, before: Held, events: tuple[object, ...]
-    ) -> tuple[Any, list[tuple[bytes, bytes]]]:
-        state, apply, encode = before.state, self.aggregate.apply, self.codec.encode
-        key, records = asked.id.encode(), []
-        for n, event in enumerate(events, before.version + 1):
-            state = apply(state, event)
-            records.append((key, encode(event, asked.id, n, asked.command_id, asked.meta)))
-        return state, records
-
-    def _without_events(
-        self, asked: Asked, before: Held, refused: Refused | None, draft: Draft
-    ) -> Answer:
-        if refused is None:
-            line = answers.Line(asked.command_id, asked.id, before.version)
-        else:
-            line = answers.Line(
-                asked.command_id, asked.id, before.version, refused.reason, refused.kind
-            )
-        draft.lines.append((asked.id.encode(), answers.encode(line)))
-        draft.bytes += len(draft.lines[-1][1])
-        answer = refused if refused is not None else self._accepted(asked.id, 0)
-        return self._remember(asked, answer, draft)
-
-    def _accepted(self, id: str, events: int) -> Accepted:
-        version = self.held.get(id, self._initial).version
-        return Accepted(self.aggregate.name, self.partition, id, version, events, self.next_offset)
-
-    def _remember(self, asked: Asked, answer: Answer, draft: Draft) -> Answer:
-        decision = (asked.id, asked.command_id)
+        answer = self._enter(asked.id, before.version, verdict, draft)
         draft.decisions.append(decision)
-        self._decided[decision] = (answer, self.last_ms)
+        self._decided[decision] = Known(answer, self.last_ms, verdict.fingerprint)
         return answer
+
+    def _enter(self, id: str, version: int, verdict: Verdict, draft: Draft) -> Answer:
+        """What was judged becomes what is known."""
+        name, partition = self.aggregate.name, self.partition
+        if verdict.line is not None and verdict.line_record is not None:
+            draft.lines.append(verdict.line_record)
+            draft.bytes += len(verdict.line_record[1])
+            return answers.of_line(verdict.line, name, partition, self.next_offset)
+        draft.undo.append((id, self.held.get(id)))
+        count = len(verdict.events)
+        self.held[id] = Held(verdict.state, version + count)
+        draft.events += verdict.events
+        for _, value in verdict.events:
+            draft.bytes += len(value)
+        self.next_offset += count
+        return Accepted(name, partition, id, version + count, count, self.next_offset)
 
     def undo(self, draft: Draft) -> None:
         """As if it had not been decided; the drafts behind it must have been undone before."""
@@ -180,6 +168,8 @@ class Ledger:
         for decision in draft.decisions:
             self._decided.pop(decision, None)
         self.next_offset -= len(draft.events)
+        if draft.last_ms_before is not None:
+            self.last_ms = draft.last_ms_before
 
     # ---- what the log says ----------------------------------------------------------------------
 
@@ -190,19 +180,25 @@ class Ledger:
             and not asked.fresh
             and asked.sent_ms - SKEW_MS < self.remembered_from_ms
             and (decision := (asked.id, asked.command_id)) not in self._decided
+            and (asked.id, asked.former) not in self._decided
             and decision not in self.cleared
         )
 
-    def looked_up(self, asked: Sequence[Asked], found: Mapping[Decision, Answer]) -> None:
+    def looked_up(self, asked: Sequence[Asked], found: Mapping[Decision, Known]) -> None:
         """What the log said of these: decided as it says, or not decided."""
-        for decision, answer in found.items():
-            self.learn(decision, answer, self.last_ms)
-        self.cleared.update({(each.id, each.command_id) for each in asked} - found.keys())
+        for decision, known in found.items():
+            self.learn(decision, known._replace(at_ms=self.last_ms))
+        self.cleared.update(
+            decision
+            for each in asked
+            if (decision := (each.id, each.command_id)) not in found
+            and (each.id, each.former) not in found
+        )
 
-    def learn(self, decision: Decision, answer: Answer, at_ms: int) -> None:
+    def learn(self, decision: Decision, known: Known) -> None:
         """A decision that was found in the log."""
         self._decided.pop(decision, None)
-        self._decided[decision] = (answer, at_ms)
+        self._decided[decision] = known
 
     def replay(
         self,
@@ -210,28 +206,32 @@ class Ledger:
         offsets: Sequence[int],
         times: Sequence[int],
         *,
-        is_whole: bool = True,
+        is_excised: Callable[[str, int], bool] = lambda id, offset: False,
     ) -> None:
         """Take in events of the log that are behind what is known; in order.
 
-        `is_whole`: the log is read from its start, so that what is missing before an aggregate's first
-        event was excised; else its snapshot is missing.
+        `is_excised` says of a hole before an event, by its aggregate and offset, whether it is meant.
         """
         held, apply, initial = self.held, self.aggregate.apply, self._initial
-        name, partition = self.aggregate.name, self.partition
+        broken, holed = self.broken, self._holed
         for event, offset in zip(events, offsets, strict=True):
             id: str = event.id
             before = held.get(id, initial)
             if event.n <= before.version:
                 continue  # a snapshot is ahead
-            if event.n != before.version + 1 and (before.version or not is_whole):
-                raise EventsError(
-                    f"{name}-{partition} offset {offset}: event {event.n} of {id} follows "
-                    f"event {before.version}",
-                    hint="somebody else wrote to the topic, or events were excised; see "
-                    "docs/event-sourcing.md",
-                )
-            held[id] = Held(apply(before.state, event.data), event.n)
+            if broken and id in broken:
+                continue
+            if event.n != before.version + 1:
+                if not is_excised(id, offset):
+                    place = (self.aggregate.name, self.partition)
+                    raise gap(*place, id, offset, event.n, before.version)
+                holed.add(id)
+            try:
+                held[id] = Held(apply(before.state, event.data), event.n)
+            except Exception as error:
+                if id not in holed:
+                    raise
+                self._break(id, error)
         if offsets:
             self.next_offset = offsets[-1] + 1
             self.last_ms = max(self.last_ms, times[-1])
@@ -240,12 +240,28 @@ class Ledger:
     def drop(self, id: str, events: Sequence[Any]) -> None:
         """A tombstone: forget the state and the reasons, and begin again with what the log still has."""
         self.held.pop(id, None)
+        self.broken.pop(id, None)
         if events:
-            state = self.aggregate.replay(each.data for each in events)
-            self.held[id] = Held(state, events[-1].n)
-        for decision, (answer, _) in list(self._decided.items()):
-            if decision[0] == id and isinstance(answer, Refused):
+            self._holed.add(id)
+            try:
+                state = self.aggregate.replay(each.data for each in events)
+                self.held[id] = Held(state, events[-1].n)
+            except Exception as error:
+                self._break(id, error)
+        for decision, known in list(self._decided.items()):
+            if decision[0] == id and isinstance(known.answer, Refused):
                 del self._decided[decision]
+
+    def _break(self, id: str, error: Exception) -> None:
+        self.held.pop(id, None)
+        self.broken[id] = f"{type(error).__name__}: {error}"
+
+    def broken_error(self, id: str) -> DecideFailed:
+        name = self.aggregate.name
+        return DecideFailed(
+            f"what is left of the events of {id} cannot be applied: {self.broken[id]}",
+            hint=f"nothing was written; headwater forget {id} --excise {name} takes the rest out, too",
+        )
 
     def remember_events(
         self, events: Sequence[Any], offsets: Sequence[int], times: Sequence[int]
@@ -261,19 +277,16 @@ class Ledger:
             decision = (event.id, event.command)
             count = counts[decision] = counts.get(decision, 0) + 1
             found = Accepted(name, partition, event.id, event.n, count, offset + 1)
-            self.learn(decision, found, at)
+            self.learn(decision, Known(found, at, event.fingerprint))
         self.trim()
 
     def remember_lines(self, lines: Sequence[answers.Line], times: Sequence[int]) -> None:
         """Refusals, and commands that had nothing to do."""
         for line, at in zip(lines, times, strict=True):
-            if line.refused is not None:
-                answer: Answer = Refused(line.refused, line.kind)
-            else:
-                answer = Accepted(
-                    self.aggregate.name, self.partition, line.id, line.n, 0, self.next_offset
-                )
-            self.learn((line.id, line.command), answer, at)
+            if line.id == acknowledgement.ID:
+                continue
+            answer = answers.of_line(line, self.aggregate.name, self.partition, self.next_offset)
+            self.learn((line.id, line.command), Known(answer, at, line.fingerprint))
         self.trim()
 
     def trim(self) -> None:
@@ -282,10 +295,21 @@ class Ledger:
         if extra <= 0:
             return
         oldest: list[Decision] = []
-        for decision, (_, at) in self._decided.items():
-            if len(oldest) == extra or at >= self.last_ms - KEEP_MS:
+        for decision, known in self._decided.items():
+            if len(oldest) == extra or known.at_ms >= self.last_ms - KEEP_MS:
                 break
             oldest.append(decision)
         for decision in oldest:
-            _, at = self._decided.pop(decision)
-            self.remembered_from_ms = max(self.remembered_from_ms, at)
+            known = self._decided.pop(decision)
+            self.remembered_from_ms = max(self.remembered_from_ms, known.at_ms)
+
+
+def _again(asked: Asked, known: Known) -> Answer | Exception:
+    """What a command is told whose id was decided before."""
+    fingerprint = asked.fingerprint() if known.fingerprint else ""
+    if fingerprint and fingerprint != known.fingerprint:
+        return IdReused(
+            f"{asked.id} has decided another command under the id {asked.command_id!r}",
+            hint="nothing was written; give this command an id of its own",
+        )
+    return known.answer if asked.in_doubt else answers.repeated(known.answer)

@@ -14,11 +14,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
-
+from headwater.client import dead_letters
+from headwater.client.cluster import Cluster
+from headwater.client.librdkafka import Message
+from headwater.client.options import cluster_settings
+from headwater.client.publisher import Publisher
 from headwater.events import topics
-from headwater.views.deadletters import HEADER
+from headwater.record.dead_letter import Cause
 
 _WHICH = "headwater.event"
 _TIMEOUT_S = 30.0
@@ -50,46 +52,31 @@ class Letters:
         self.retry = f"{source}.saga.{named}.retry"
         self._source, self._group = source, group
         self._settings = dict(settings)
-        self._producer: Producer | None = None
+        self._publisher: Publisher | None = None
 
     def ensure(self) -> None:
         """Make the topics where they are missing."""
-        topics.ensure_letters(AdminClient(self._settings), self._source, self.topic, self.retry)
+        cluster = Cluster(cluster_settings(self._settings, _TIMEOUT_S))
+        try:
+            topics.ensure_letters(cluster, self._source, self.topic, self.retry)
+        finally:
+            cluster.close()
 
     def put(self, message: Message, why: str) -> None:
-        """On disk when this returns. Raises KafkaException."""
-        if self._producer is None:
-            self._producer = Producer({**self._settings, "enable.idempotence": True})
+        """On disk when this returns. Raises ClientError."""
+        if self._publisher is None:
+            self._publisher = Publisher(self._settings, _TIMEOUT_S)
         place = place_of(message)
         _, partition, offset = place.text.rsplit("/", 2)
-        said = {
-            "topic": self.retry,
-            "partition": partition,
-            "offset": offset,
-            "group": self._group,
-            "message": why,
-        }
-        own = [each for each in _headers(message) if each[0] != _WHICH]
-        failed: list[KafkaError] = []
-
-        def delivered(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                failed.append(error)
-
-        self._producer.produce(
-            self.topic,
-            message.value(),
-            message.key(),
-            0,
-            on_delivery=delivered,
-            headers=[
-                *((f"{HEADER}{name}", value.encode()) for name, value in said.items()),
-                (_WHICH, f"{place.text}@{place.ms}".encode()),
-                *own,
-            ],
-        )
-        if self._producer.flush(_TIMEOUT_S) or failed:
-            raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
+        cause = Cause(self._group, why, self.retry, int(partition), int(offset))
+        own = [
+            (n, v.encode() if isinstance(v, str) else v)
+            for n, v in _headers(message)
+            if n != _WHICH
+        ]
+        own.append((_WHICH, f"{place.text}@{place.ms}".encode()))
+        letter = dead_letters.draft(message.key(), message.value(), own, cause, partition=0)
+        self._publisher.put(self.topic, letter)
 
 
 def _headers(message: Message) -> list[tuple[str, str | bytes | None]]:

@@ -20,9 +20,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from headwater.spark import security
-from headwater.spark.connection import Disconnected
-from headwater.spark.errors import LoginRefused
+from headwater.client import security
+from headwater.client.connection import Disconnected
+from headwater.client.errors import LoginRefused
 
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
 _PARTITION = struct.Struct(">ihqqq")

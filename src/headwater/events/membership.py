@@ -13,7 +13,14 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from headwater.client.librdkafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from headwater.events.options import for_group
 
 logger = logging.getLogger("headwater.events")
 
@@ -36,6 +43,8 @@ class Member(Protocol):
 
     def to_commit(self) -> dict[int, int]: ...
 
+    def committed(self, offsets: dict[int, int]) -> None: ...
+
 
 class Membership:
     """One member of the owners' group."""
@@ -57,20 +66,8 @@ class Membership:
         self._ending = threading.Event()
         self._committed: dict[int, int] = {}
         self._paused = False
-        self._consumer = Consumer(
-            {
-                **settings,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                # Only the partitions that move stop being decided.
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": session_timeout_ms,
-                "heartbeat.interval.ms": max(session_timeout_ms // 5, 50),
-                "fetch.wait.max.ms": 50,
-            }
-        )
+        member_settings = for_group(settings, group, session_timeout_ms)
+        self._consumer = Consumer({**member_settings, "on_commit": self._on_commit})
         self._thread = threading.Thread(target=self._run, name=f"owners of {topic}", daemon=True)
         self._thread.start()
 
@@ -119,6 +116,14 @@ class Membership:
             self._consumer.commit(offsets=places, asynchronous=True)
             self._committed |= new
 
+    def _on_commit(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        good = {p.partition: p.offset for p in places if error is None and p.error is None}
+        for each in places:
+            if each.partition not in good:
+                self._committed.pop(each.partition, None)  # it is tried again
+        if good:
+            self._loop.call_soon_threadsafe(self._member.committed, good)
+
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         numbers = [each.partition for each in places]
         consumer.incremental_assign(places)
@@ -153,5 +158,6 @@ class Membership:
                     offsets=[TopicPartition(self._topic, p, o) for p, o in done.items()],
                     asynchronous=False,
                 )
+                self._loop.call_soon_threadsafe(self._member.committed, done)
             except KafkaException as error:
                 logger.warning("%s: offsets were not committed: %s", self._topic, error)

@@ -16,20 +16,20 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Disconnected
+from headwater.client.errors import ClientError, LoginRefused
 from headwater.errors import HeadwaterError
 from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
 from headwater.events.commands import Asked
 from headwater.events.desk import Calls, Desk
-from headwater.events.errors import Closed, EventsError, Fenced, Stopped
+from headwater.events.errors import Closed, EventsError, OwnerFenced, Stopped
 from headwater.events.ledger import Held
 from headwater.events.line import Line
-from headwater.events.restoring import Restored, find_buried, find_decisions, restore
+from headwater.events.recovery import Restored, find_buried, find_decisions, restore
 from headwater.events.snapshots import Snapshots
-from headwater.events.writing import Answered
-from headwater.spark.connect import Cluster
-from headwater.spark.connection import Disconnected
-from headwater.spark.errors import LoginRefused, SparkError
+from headwater.events.writer import Answered, tell
 
 logger = logging.getLogger("headwater.events")
 _PAUSES_S = (0.05, 0.2, 0.5, 1.0)
@@ -63,6 +63,7 @@ class Owner:
         self._looking: asyncio.Task[None] | None = None
         self._ended: BaseException | None = None
         self._failures = 0
+        self._looked_until = 0
 
     # ---- for the application --------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class Owner:
         else:
             self.desk.submit(asked, answered)
 
-    async def held(self, id: str) -> Held:
+    async def held(self, id: str) -> Held[Any]:
         """The aggregate as it is decided now; returned when that is on disk."""
         while True:
             await self.ready.wait()
@@ -96,7 +97,8 @@ class Owner:
 
     def catch_up(self, end: int) -> None:
         """The events end there now: look whether tombstones are behind what it knows."""
-        if self._ended is None and self.desk.pause(end):
+        if self._ended is None and end != self._looked_until and self.desk.pause(end):
+            self._looked_until = end
             self._looking = self._loop.create_task(self._catch_up(end))
 
     def reclaim(self) -> None:
@@ -148,13 +150,15 @@ class Owner:
                 }
             except LoginRefused as error:
                 self._give_up(error)
-            except (Fenced, Disconnected, SparkError) as error:
+            except (OwnerFenced, Disconnected, ClientError) as error:
                 logger.warning(
                     "%s-%d: %s; trying again", self.aggregate.name, self.partition, error
                 )
             except Exception as error:
                 self._give_up(error)
             else:
+                for id in restored.ledger.broken:
+                    logger.error("%s", restored.ledger.broken_error(id))
                 self.desk.open(restored.claim, restored.ledger, lines)
                 return
 
@@ -183,24 +187,41 @@ class Owner:
         if why is not error:
             why.__cause__ = error
         for _, answered in self.end(why):
-            answered(why)
+            tell(answered, why)
 
     # ---- tombstones -----------------------------------------------------------------------------
 
     async def _catch_up(self, end: int) -> None:
+        """The desk is paused: let it go on, or end, whatever is found."""
         ledger = self.desk.ledger
         try:
+            if not await self.desk.landed():
+                return  # who took it back claims anew
             buried = await asyncio.to_thread(find_buried, self._settings, ledger, end)
-        except (SparkError, Disconnected, EventsError) as error:
+        except (ClientError, Disconnected) as error:
+            # No claim: if another owner has claimed meanwhile, the partition is its. The next look tells.
             logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
+            self._looking, self._looked_until = None, 0
+            self.desk.resume()
+        except Exception as error:
+            self._looking = None
+            self._give_up(error)
         else:
-            for id, events in (buried or {}).items():
-                ledger.drop(id, events)
-                self._snapshots.dropped(id)
+            self._looking = None
+            self._obey(buried or {})
             if buried is not None:
                 ledger.next_offset = end
-        self._looking = None
-        self.desk.resume()
+            # Where another owner has claimed, this is refused, and tells so.
+            self.desk.acknowledge()
+            self.desk.resume()
+
+    def _obey(self, buried: Mapping[str, list[Any]]) -> None:
+        ledger = self.desk.ledger
+        for id, events in buried.items():
+            ledger.drop(id, events)
+            self._snapshots.dropped(id)
+            if id in ledger.broken:
+                logger.error("%s", ledger.broken_error(id))
 
     # ---- commands from long ago -----------------------------------------------------------------
 
@@ -212,10 +233,16 @@ class Owner:
         ledger = self.desk.ledger
         try:
             found = await asyncio.to_thread(find_decisions, self._settings, ledger, asked)
-        except (SparkError, Disconnected) as error:
+        except (ClientError, Disconnected) as error:
             logger.warning("%s-%d: %s", self.aggregate.name, self.partition, error)
             self._looking = None
             self._reclaim()
-            return
-        ledger.looked_up(asked, found)
-        self.desk.resume()
+        except Exception as error:  # of these commands: others wait behind them
+            logger.exception("%s-%d: looking back failed", self.aggregate.name, self.partition)
+            self._looking = None
+            self.desk.refuse(asked, EventsError(f"whether it was decided is not known: {error}"))
+            self.desk.resume()
+        else:
+            self._looking = None
+            ledger.looked_up(asked, found)
+            self.desk.resume()

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from headwater.events import reading, topics
+from headwater.client.cluster import Cluster
+from headwater.events import partition_reader, topics
 from headwater.events.aggregate import Aggregate
 from headwater.events.errors import BadTopic
-from headwater.events.upcasting import Upcasts, untag
-from headwater.spark.connect import Cluster
+from headwater.events.event_versions import Upcasts, untag
 
 
 class Plain(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -60,8 +60,9 @@ def history(cluster: Cluster, topic: str, id: str) -> Iterator[dict[str, Any]]:
     if known is None:
         raise BadTopic(f"there is no topic {topic!r}", hint="headwater topics list shows those")
     place = (topic, topics.partition_of(id, len(known.leaders)))
-    end = reading.ends(cluster, place)[1]
-    for chunk in reading.read(cluster, place, 0, end, id.encode()):
+    end = partition_reader.ends(cluster, place)[1]
+    # What is left of a history that lost its start can be looked at, and shows by `n` that it did.
+    for chunk in partition_reader.read(cluster, place, 0, end, id.encode(), is_whole=False):
         lines = chunk.lines.splitlines()
         for line, offset, ms in zip(lines, chunk.offsets, chunk.times, strict=True):
             try:

@@ -8,9 +8,9 @@
 
 A runner reads the events of one topic and sends what `react` says; it stores how far it is after the
 answers have come. A step may thus be sent twice, and is decided once: a command's id follows from the
-event and its place in the answer of `react`, and `sent_at` is the event's own time, so that the owner
-finds an earlier decision however long ago it was. What cannot be done is undone by another command, whose
-events say so; nothing is deleted.
+event and from what is sent to whom (`command_fingerprint`), and `sent_at` is the event's own time, so that
+the owner finds an earlier decision however long ago it was. What cannot be done is undone by another
+command, whose events say so; nothing is deleted.
 
 What goes wrong is of two kinds. An event that cannot be handled, whenever it is tried (`react` or `decide`
 raises), becomes a dead letter (`letters`), and the saga goes on. Whatever concerns all events (the log is
@@ -28,29 +28,35 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-
-from headwater.events import client as clients
+from headwater.client.errors import ClientError
+from headwater.client.librdkafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from headwater.events import options as clients
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer, Refused
 from headwater.events.application import Application
 from headwater.events.codec import Codec, correlation_of
+from headwater.events.command_fingerprint import Step, Steps
 from headwater.events.errors import (
     Busy,
     Closed,
     EventsError,
-    Fenced,
     OutcomeUnknown,
+    OwnerFenced,
     Stopped,
 )
 from headwater.events.letters import Letters, Place, place_of
-from headwater.spark.errors import SparkError
 
 logger = logging.getLogger("headwater.events")
 _BATCH = 500
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _BUSY_S = 0.2
-_OF_ALL = (Closed, Fenced, Stopped, SparkError, KafkaException, BufferError)
+_OF_ALL = (Closed, OwnerFenced, Stopped, ClientError, KafkaException, BufferError)
 """Not the fault of one event: no dead letter, but tried again."""
 _PASSING = (
     KafkaError._TRANSPORT,
@@ -97,17 +103,7 @@ class Saga:
         plain = clients.for_confluent(bootstrap, client)
         group = f"{source.name}.saga.{name}"
         self._letters = Letters(source.name, name, group, plain)
-        self._settings: dict[str, Any] = {
-            **plain,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": session_timeout_ms,
-            "heartbeat.interval.ms": max(session_timeout_ms // 5, 50),
-            "fetch.wait.max.ms": 50,
-        }
+        self._settings = clients.for_group(plain, group, session_timeout_ms)
         self._ending = threading.Event()
         self._trouble: BaseException | None = None
         self.handled = 0
@@ -197,7 +193,8 @@ class Saga:
             try:
                 (event,) = self._codec.decode(_bytes(message.value()), 1)
                 place = place_of(message)
-                await self._carry_out(event, self._react(event) or (), place, self.name)
+                first = Step(self.name, self.name)
+                await self._carry_out(event, self._react(event) or (), place, first)
             except _OF_ALL:
                 raise
             except Exception as error:
@@ -210,14 +207,17 @@ class Saga:
         await asyncio.to_thread(self._letters.put, message, why)
         self.buried += 1
 
-    async def _carry_out(self, event: Any, sends: Iterable[Send], place: Place, path: str) -> None:
-        for number, send in enumerate(sends):
-            step = f"{path}.{number}"
-            answer = await self._send(event, send, place, f"{step}:{place.text}")
+    async def _carry_out(
+        self, event: Any, sends: Iterable[Send], place: Place, before: Step
+    ) -> None:
+        steps = Steps(before)
+        for send in sends:
+            step = steps.next(send.to.name, send.id, send.command)
+            answer = await self._send(event, send, place, step)
             if isinstance(answer, Refused) and send.refused is not None:
-                await self._carry_out(event, send.refused(answer), place, f"{step}.no")
+                await self._carry_out(event, send.refused(answer), place, step.refused)
 
-    async def _send(self, event: Any, send: Send, place: Place, command_id: str) -> Answer:
+    async def _send(self, event: Any, send: Send, place: Place, step: Step) -> Answer:
         application = self._applications.get(send.to.name)
         if application is None:
             raise EventsError(
@@ -229,7 +229,8 @@ class Saga:
                 return await application.send(
                     send.id,
                     send.command,
-                    command_id=command_id,
+                    command_id=f"{step.path}:{place.text}",
+                    former_id=f"{step.former}:{place.text}",
                     who=f"saga {self.name}",
                     correlation=correlation_of(event),
                     causation=place.text,

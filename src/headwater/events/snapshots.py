@@ -4,11 +4,14 @@ Records of the compacted topic NAME.snapshots, written by the owner under its cl
 
     key  the aggregate's id    {"fold":"…","n":17,"state":{…}}   the state after its 17th event
     key  the aggregate's id    no value                          nothing is left of its events
-    key  "\\0position"          {"fold":"…","offset":120000}      every aggregate that had an event before
-                                                                  that offset has a record with all of them
+    key  "\\0position"          {"fold":"…","offset":120000,       every aggregate that had an event before
+                                "checked":true}                   that offset has a record with all of them
 
 Never the truth: with another fold (`Aggregate.fingerprint`), a missing position or a gap, all of them
 are ignored and the events are read from the start. Deleting the topic's records costs time, nothing else.
+
+Invariant: a state must be written only if it comes back equal from its JSON; `checked` says so. Snapshots of
+earlier versions, which did not look, are used only where the events before them are gone.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from typing import Any
 
 import msgspec
 
-from headwater.events import models, reading
+from headwater.client.cluster import Cluster
+from headwater.events import models, partition_reader
 from headwater.events.aggregate import Aggregate
 from headwater.events.errors import BadDefinition
 from headwater.events.ledger import Draft, Held, Ledger
-from headwater.spark.connect import Cluster
 
 logger = logging.getLogger("headwater.events")
 POSITION = b"\0position"
@@ -39,6 +42,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 class _Position(msgspec.Struct, frozen=True):
     fold: str
     offset: int
+    checked: bool = False
 
 
 _snapshot = msgspec.json.Decoder(_Snapshot)
@@ -110,16 +114,24 @@ class Snapshots:
             if size > _BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
-        position = _Position(fold, ledger.next_offset)
+        position = _Position(fold, ledger.next_offset, True)
         yield [*batch, (POSITION, self._encoder.encode(position))]
         self._writing |= self._dirty
         self._dirty, self._events = set(), 0
 
-    def _value(self, fold: str, held: Held | None) -> bytes | None:
+    def _value(self, fold: str, held: Held[Any] | None) -> bytes | None:
         if held is None:
             return None
-        raw = msgspec.Raw(self._encoder.encode(held.state))
-        return self._encoder.encode(_Snapshot(fold, held.version, raw))
+        raw = self._encoder.encode(held.state)
+        assert self._decoder is not None, "snapshots are on"
+        found = self._decoder.decode(raw)
+        if not models.whole(found, held.state):
+            raise BadDefinition(
+                f"a state of {self._aggregate.name} does not come back as it was from JSON",
+                hint="give Aggregate(state=…) a type that does (dict[int, bool] for keys that are numbers), "
+                "and keep nothing in it that is not written: private attributes, fields that are left out",
+            )
+        return self._encoder.encode(_Snapshot(fold, held.version, msgspec.Raw(raw)))
 
     def landed(self) -> None:
         """Everything is on disk."""
@@ -137,18 +149,18 @@ class Snapshots:
 
     def load(
         self, cluster: Cluster, end: int | None = None, only: bytes | None = None
-    ) -> tuple[dict[str, Held], int]:
+    ) -> tuple[dict[str, Held[Any]], int]:
         """States (all, or one), and the offset from which on to read events.
 
         Nothing, and 0, where they do not fit.
         """
-        nothing: tuple[dict[str, Held], int] = ({}, 0)
+        nothing: tuple[dict[str, Held[Any]], int] = ({}, 0)
         if self._decoder is None:
             return nothing
         latest: dict[bytes, bytes] = {}
         place = (self._aggregate.snapshots, self._partition)
-        start, last = reading.ends(cluster, place)
-        for found in reading.pieces(cluster, place, start, last if end is None else end):
+        start, last = partition_reader.ends(cluster, place)
+        for found in partition_reader.pieces(cluster, place, start, last if end is None else end):
             for record in found:
                 if record.key is None:  # not one of ours: a compacted topic takes none
                     continue
@@ -162,12 +174,17 @@ class Snapshots:
         try:
             if said is None or (position := _position.decode(said)).fold != fold:
                 return nothing
-            held: dict[str, Held] = {}
+            if not position.checked and self._has_all_events(cluster):
+                return nothing
+            held: dict[str, Held[Any]] = {}
             for key, value in latest.items():
                 snapshot = _snapshot.decode(value)
                 if snapshot.fold != fold:
                     return nothing
                 held[key.decode()] = Held(self._decoder.decode(snapshot.state), snapshot.n)
-        except msgspec.MsgspecError:
+        except Exception:  # whatever is wrong with one of them: the events say it all
             return nothing
         return held, position.offset
+
+    def _has_all_events(self, cluster: Cluster) -> bool:
+        return partition_reader.ends(cluster, (self._aggregate.name, self._partition))[0] == 0

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from headwater.client.cluster import LATEST, Cluster
+from headwater.client.connection import Disconnected
+from headwater.client.errors import ClientError
 from headwater.events.owner import Owner
-from headwater.spark.connect import LATEST, Cluster
-from headwater.spark.connection import Disconnected
-from headwater.spark.errors import SparkError
 
 logger = logging.getLogger("headwater.events")
-EVERY_S = 5.0
+EVERY_S = 2.0
 _TIMEOUT_MS = "3000"
 
 
@@ -46,7 +46,7 @@ class Watch:
                 for partition, end in ends.items():
                     if partition in self._owners:
                         self._owners[partition].catch_up(end)
-            except (SparkError, Disconnected) as error:
+            except (ClientError, Disconnected) as error:
                 self.failures += 1
                 logger.warning("%s: %s", self._topic, error)
             except Exception:  # of this look; the next one may see what this one did not

@@ -1,1 +1,1 @@
-"""Ring 1: the partitioned log on disk, in Apache Kafka's own file layout."""
+"""The partitioned log on disk, in Apache Kafka's own file layout."""

@@ -13,7 +13,7 @@ from headwater.record import batch as batches
 from headwater.record import codecs, records
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import InvalidBatch, RecordError
-from headwater.record.validate import HEADERS_MAX
+from headwater.record.validate import HEADERS_MAX, NO_TIMESTAMP
 from headwater.record.varint import Buffer
 
 _CODECS = {"uncompressed": codecs.NONE} | {name: n for n, name in enumerate(codecs.NAMES)}
@@ -53,15 +53,13 @@ def prepare(
     May take long, for a batch that is compressed or has many records: any thread will do.
     """
     _check_size(len(data), config)  # before anything of it is looked at
-    header = batches.validate_produced(
+    header, earliest, latest = batches.validate_produced(
         data,
         payload_bytes_max=payload_bytes_max,
         on_payload=on_payload,
         headers_max=headers_max,
         on_headers=on_headers,
     )
-    if header.max_timestamp < header.base_timestamp:
-        data, header = _with_max_timestamp(data, header)
     if config.compact:
         _check_keys(data)
     codec = stored_codec(header.codec, config)
@@ -71,15 +69,20 @@ def prepare(
         _check_size(header.size, config)
     if config.timestamp_type == "LogAppendTime":
         data = batches.with_append_time(data, now_ms)
-        header = batches.read_header(data)
-    else:
-        _check_time(header, config, now_ms)
+        return data, batches.read_header(data)
+    if header.is_log_append_time:
+        raise TimestampOutOfRange("the batch claims append time, but the topic has create time")
+    _check_times(earliest, latest, config, now_ms)
+    if header.max_timestamp != latest:
+        data, header = _with_max_timestamp(data, header, latest)
     return data, header
 
 
-def _with_max_timestamp(data: Buffer, header: BatchHeader) -> tuple[Buffer, BatchHeader]:
-    """Some clients leave the latest timestamp out; without it the records cannot be found by time."""
-    latest = max(record.timestamp for record in records.decode(data))
+def _with_max_timestamp(
+    data: Buffer, header: BatchHeader, latest: int
+) -> tuple[Buffer, BatchHeader]:
+    """Where the header does not say what the records do, as some clients leave it out: by it records
+    are found, and removed when they are old."""
     header = header._replace(max_timestamp=latest)
     fixed = batches.pack(header, memoryview(data)[batches.HEADER_BYTES : header.size])
     return fixed, batches.read_header(fixed)
@@ -107,20 +110,16 @@ def _check_keys(data: Buffer) -> None:
         raise KeyMissing(without)
 
 
-def _check_time(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    if header.is_log_append_time:
-        raise TimestampOutOfRange("the batch claims append time, but the topic has create time")
-    if header.max_timestamp < 0:
+def _check_times(earliest: int, latest: int, config: LogConfig, now_ms: int) -> None:
+    if earliest == NO_TIMESTAMP == latest:
         return
-    earliest = min(header.base_timestamp, header.max_timestamp)
     if now_ms - earliest > config.timestamp_before_max_ms:
         raise TimestampOutOfRange(
             f"timestamp {earliest} is more than {config.timestamp_before_max_ms} ms in the past"
         )
-    if header.max_timestamp - now_ms > config.timestamp_after_max_ms:
+    if latest - now_ms > config.timestamp_after_max_ms:
         raise TimestampOutOfRange(
-            f"timestamp {header.max_timestamp} is more than "
-            f"{config.timestamp_after_max_ms} ms in the future"
+            f"timestamp {latest} is more than {config.timestamp_after_max_ms} ms in the future"
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.log import checkpoints
+from headwater.log.aborted_transactions import TxnIndexes
 from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
 from headwater.log.segment import Segment, file_name
@@ -36,6 +37,7 @@ class Commit:
     files: FileSystem
     directory: Path
     end_offset: int
+    txn_indexes: TxnIndexes
     writes: list[Write] = field(default_factory=list)
     sealed: list[Segment] = field(default_factory=list)
     snapshots: list[tuple[int, bytes]] = field(default_factory=list)
@@ -80,8 +82,8 @@ class Commit:
             logger.error("%s: an index was not saved: %s", self.directory, error)
             self._forget_indexes()
         try:
-            for segment in self.aborting:
-                segment.save_aborted()
+            if self.snapshots:
+                self.txn_indexes.save(self.aborting)
             for offset, data in self.snapshots:
                 self.files.write_atomic(self.directory / file_name(offset, ".snapshot"), data)
             if self.snapshots:

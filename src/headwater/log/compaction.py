@@ -3,7 +3,7 @@
 Three steps, taken by the broker's housekeeping for one partition at a time:
 
     plan      is the log worth it, and which segments?       by the log's owner, in `compaction_plan`
-    compact   write new segments beside the old ones         in a process of its own, in `cleaning`
+    compact   write new segments beside the old ones         in a process of its own, in `compactor`
     apply     put them in place of the old ones              by the log's owner, here
               (begin, run, finish: the disk's part of it may run in another thread)
 
@@ -21,6 +21,7 @@ replaces ended. A crash at any point must leave the old or the new segments, who
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -29,14 +30,16 @@ from pathlib import Path
 
 from headwater.log import segment as segments
 from headwater.log import swap, worker
-from headwater.log.cleaned import CannotCompact
-from headwater.log.cleaning import compact
+from headwater.log.cleaned_segment import CannotCompact
 from headwater.log.compaction_plan import Made, Plan, Result, plan, prepare
+from headwater.log.compactor import compact
 from headwater.log.confirmation import sync_file
 from headwater.log.files import Files
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.partition import PartitionLog
 from headwater.log.segment import Segment
+
+logger = logging.getLogger("headwater.log")
 
 __all__ = [
     "CannotCompact",
@@ -53,8 +56,6 @@ __all__ = [
     "prepare",
 ]
 
-"""Whoever has something better to do with the processor goes first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -70,16 +71,22 @@ class Exchange:
         """Disk only, in any thread. After an OSError or SyncFailed the log must be opened anew: only
         the disk knows what was decided; after SyncFailed nothing more may be appended to it."""
         files, directory = self.log.files, self.log.directory
-        if self.log.config.durability != "disk":
+        if self.log.synced_offset < self.log.durable_offset:
             # What is dropped was on disk; what it was dropped for must be there, too.
             for segment in self.log.segments[:-1]:
                 sync_file(segment.file)
+        indexes = self.log.txn_indexes
+        indexes.forget(segment.base_offset for group in self.old for segment in group)
         swap.decide(files, directory, [made.base_offset for made in self.result.made])
         swap.finish(
             files, directory, {made.base_offset: made.next_offset for made in self.result.made}
         )
         for group, made in zip(self.old, self.result.made, strict=True):
             self.new.append(_opened(self.log, made, group[-1].created_ms))
+        try:
+            indexes.note(self.new)
+        except OSError as error:  # they are believed without
+            logger.error("%s: checksums were not saved: %s", directory, error)
 
 
 def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
@@ -91,20 +98,26 @@ def begin(log: PartitionLog, plan: Plan, result: Result) -> Exchange | None:
     if old is None:
         swap.forget(log.files, log.directory)
         return None
-    for segment in (segment for group in old for segment in group):
+    leaving = [segment for group in old for segment in group]
+    for segment in leaving:
         _detach(segment)
+    for segment in leaving:  # all or none: it may be that one cannot be opened
+        segment.is_replaced = True
     return Exchange(log, result, old)
 
 
-def finish(exchange: Exchange) -> list[Segment]:
-    """The exchange has run: readers get the new segments. Returns the old ones.
+def finish(exchange: Exchange, *, keeps_dirty: bool = False) -> list[Segment]:
+    """The exchange has run: readers get the new segments. Returns the old ones. `keeps_dirty`: nothing
+    was compacted.
 
     Their files are gone, but whoever still reads them can go on: close them when nobody does.
     """
     log, result = exchange.log, exchange.result
     for group, new in zip(exchange.old, exchange.new, strict=True):
         log.replace(group, [new])
-    log.cleaned_offset = result.cleaned_offset
+    if not keeps_dirty:
+        log.cleaned_offset = result.cleaned_offset
+        log.compacted_offset = result.reached_offset if result.damaged else 0
     return [segment for group in exchange.old for segment in group]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headwater.log.aborted import AbortedTransaction
+from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.config import NEVER_MS, LogConfig
 from headwater.log.index import OffsetIndex, TimeIndex
 from headwater.log.latest import KEY_BYTES_MAX
@@ -49,6 +49,8 @@ class Plan:
     aborted: tuple[AbortedTransaction, ...] = ()
     """Every aborted transaction with records among the sources, wherever its marker lies: the files
     beside the sources do not tell of one whose marker is in the active segment."""
+    compacted_offset: int = 0
+    """Below this no key is twice either, except for segments that were damaged then."""
     key_bytes_max: int = KEY_BYTES_MAX
     bytes_per_second: float | None = None
     """How fast the process may read; None: as fast as it can."""
@@ -72,6 +74,7 @@ class Plan:
                     for group in self.groups
                 ],
                 "first_dirty_offset": self.first_dirty_offset,
+                "compacted_offset": self.compacted_offset,
                 "now_ms": self.now_ms,
                 "delete_retention_ms": self.delete_retention_ms,
                 "index_interval_bytes": self.index_interval_bytes,
@@ -114,7 +117,7 @@ class Result:
 
     made: tuple[Made, ...]
     cleaned_offset: int
-    """Where the next compaction begins; below the plan's end if there were too many keys."""
+    """Where the next compaction begins; below the plan's end if there were too many keys, or damage."""
     keys: int
     records_read: int
     records_kept: int
@@ -124,6 +127,8 @@ class Result:
     """Segments that were left as they are because of damage: where, and what is wrong."""
     unreadable: tuple[str, ...] = ()
     """Intact batches whose records cannot be read, each in a sentence; they were left as they are."""
+    reached_offset: int = 0
+    """What lies before it was compacted, except for the damaged segments."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -162,7 +167,9 @@ def plan(
         return None
     first_dirty_offset = _first_dirty_offset(log)
     segments = _cleanable(log, first_dirty_offset, now_ms)
-    dirty = [segment for segment in segments if segment.next_offset > first_dirty_offset]
+    # What had to be left out last time is no reason to do it all again, before there is something new.
+    seen_offset = max(first_dirty_offset, log.compacted_offset)
+    dirty = [segment for segment in segments if segment.next_offset > seen_offset]
     dirty_bytes = sum(segment.size for segment in dirty)
     if not dirty_bytes:
         return None
@@ -172,6 +179,7 @@ def plan(
     return Plan(
         groups=_grouped(segments, config),
         first_dirty_offset=first_dirty_offset,
+        compacted_offset=log.compacted_offset,
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
         index_interval_bytes=config.index_interval_bytes,
@@ -252,7 +260,7 @@ def _last_of_producers(log: PartitionLog, end_offset: int) -> dict[int, LastOfPr
     found: dict[int, LastOfProducer] = {}
     for number, producer in log.producers.by_id.items():
         durable = [batch for batch in producer.stored if batch.last_offset < log.durable_offset]
-        if producer.stored and not durable:
+        if producer.packed and not durable:
             continue  # only staged ones are remembered: what the log has of it is kept
         offset = durable[-1].last_offset if durable else -1
         if offset < end_offset:

@@ -19,10 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headwater.log import swap, worker
-from headwater.log.aborted import AbortedTransaction
-from headwater.log.cleaned import CannotCompact, CleanedSegment
-from headwater.log.cleaning import UNREADABLE_MAX
+from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.cleaned_segment import CannotCompact, CleanedSegment
 from headwater.log.compaction_plan import Made, Result, Source
+from headwater.log.compactor import UNREADABLE_MAX
 from headwater.log.files import Files, FileSystem
 from headwater.log.latest import offsets_of, payload_of, read_keys
 from headwater.log.segment import CorruptSegment

@@ -64,6 +64,13 @@ class OffsetIndex:
         number = bisect_right(range(len(self)), file_position, key=lambda n: self.entry(n)[1])
         return self.entry(number - 1) if number else (self.base_offset, 0)
 
+    def extend(self, other: OffsetIndex, file_position: int) -> None:
+        """Take over what another one has from `file_position` on."""
+        for number in range(len(other)):
+            offset, position = other.entry(number)
+            if position >= file_position:
+                self.add(offset, position)
+
     def truncate(self, file_position: int) -> None:
         """Forget what points at or behind `file_position`."""
         while self.data and self.entry(len(self) - 1)[1] >= file_position:
@@ -115,6 +122,13 @@ class TimeIndex:
         # may begin at the last entry that is strictly earlier.
         number = bisect_right(range(len(self)), timestamp - 1, key=lambda n: self.entry(n)[0])
         return self.entry(number - 1)[1] if number else self.base_offset
+
+    def extend(self, other: TimeIndex, next_offset: int) -> None:
+        """Take over what another one has from `next_offset` on."""
+        for number in range(len(other)):
+            timestamp, offset = other.entry(number)
+            if offset >= next_offset:
+                self.add(timestamp, offset)
 
     def truncate(self, next_offset: int) -> None:
         while self.data and self.last()[1] >= next_offset:

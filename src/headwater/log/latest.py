@@ -1,6 +1,6 @@
 """Which record of each key is the newest: the first pass of compaction.
 
-`cleaning.compact` adds the dirty batches of a log in order, seals the map, and asks for every batch
+`compactor.compact` adds the dirty batches of a log in order, seals the map, and asks for every batch
 in the second pass what is left of it. Keys are held as they are, not as hashes, so that two keys are
 never taken for one; what they cost is bounded, and when the bound is reached the rest of the log
 waits for the next compaction.

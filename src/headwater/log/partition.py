@@ -18,19 +18,19 @@ every change of it makes a new list.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from pathlib import Path
 from zlib import crc32
 
-from headwater.log import aborted, checkpoints, reading
-from headwater.log.aborted import AbortedTransaction
+from headwater.log import checkpoints, partition_reader, segment_reader
+from headwater.log.aborted_transactions import AbortedTransaction, TxnIndexes
 from headwater.log.commit import Commit, Write, merged
 from headwater.log.config import LogConfig
 from headwater.log.confirmation import StorageFailed, SyncFailed, sync_file, sync_folder
 from headwater.log.files import File, FileSystem
+from headwater.log.partition_reader import OffsetOutOfRange, ReadRequest
 from headwater.log.producers import Producers, Stored
-from headwater.log.reading import Found, Wanted
 from headwater.log.segment import Segment
+from headwater.log.segment_reader import Counted, Found, uncounted
 from headwater.record import batch as batches
 from headwater.record import control
 from headwater.record.batch import CRC_START, BatchHeader
@@ -42,12 +42,6 @@ __all__ = ["Commit", "Found", "OffsetOutOfRange", "PartitionLog", "StorageFailed
 
 SNAPSHOT_BYTES = 64 * 1024 * 1024
 _OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
-_STEPS_MAX = 8
-"""So many reads in search of a record are made while others wait; more are made in a thread."""
-
-
-class OffsetOutOfRange(Exception):
-    """Before the log's start, or beyond its end."""
 
 
 class PartitionLog:
@@ -84,7 +78,10 @@ class PartitionLog:
         recovery begins here."""
         self.cleaned_offset = 0
         """Compaction has been here; what follows is dirty."""
-        self._durable_end = (segments[-1], segments[-1].size)
+        self.compacted_offset = 0
+        """Where the last compaction had to leave out damaged segments: how far it has come."""
+        self.txn_indexes = TxnIndexes(files, directory)
+        self.durable_end = (segments[-1], segments[-1].size)
         self._staged: list[Write] = []
         self._sealed: list[Segment] = []
         self._snapshots: list[tuple[int, bytes]] = []
@@ -107,6 +104,11 @@ class PartitionLog:
     def check_producer(self, header: BatchHeader) -> Stored | None:
         """The earlier copy if the batch is a retry. Raises ProducerError."""
         return self.producers.check(header) if header.producer_id >= 0 else None
+
+    def admit_producer(self, header: BatchHeader, now_ms: int) -> None:
+        """Before it is staged: room for what is remembered of its producer. Raises TooManyProducers."""
+        if header.producer_id >= 0:
+            self.producers.admit(header.producer_id, now_ms)
 
     def stage(self, data: Buffer, header: BatchHeader, now_ms: int) -> int:
         """Give a batch its offsets; returns the first. It is stored once a commit of it is done.
@@ -139,8 +141,6 @@ class PartitionLog:
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         segment, config = self.active, self.config
-        if not segment.size:
-            return False
         last_offset = self.next_offset + header.last_offset_delta
         index = segment.index
         return (
@@ -173,7 +173,9 @@ class PartitionLog:
         return now_ms - segment.created_ms
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the next offset. Raises OSError: then nothing has changed."""
+        """Begin a new segment, unless this one is empty. Raises OSError: then nothing has changed."""
+        if not self.active.size:
+            return
         segment = Segment.created(self.files, self.directory, self.next_offset, now_ms)
         self._sealed.append(self.active)
         self.segments = [*self.segments, segment]
@@ -191,6 +193,7 @@ class PartitionLog:
             self.files,
             self.directory,
             self.next_offset,
+            self.txn_indexes,
             merged(self._staged),
             self._sealed,
             self._snapshots,
@@ -230,7 +233,7 @@ class PartitionLog:
         self.producers.settle(commit.end_offset)
         if commit.writes:
             segment, position, buffers = commit.writes[-1]
-            self._durable_end = (segment, position + sum(map(len, buffers)))
+            self.durable_end = (segment, position + sum(map(len, buffers)))
 
     def flush(self) -> None:
         """Stage to durable in one go, for callers without a thread to spare."""
@@ -258,83 +261,48 @@ class PartitionLog:
         Nothing at or above `upper` (default: the durable offset). None: with `cached_only`, the disk
         would have to be waited for. Raises OffsetOutOfRange, CorruptSegment.
         """
-        segments, durable = self.segments, self.durable_offset
-        limit = durable if upper is None else min(upper, durable)
-        if offset < self.start_offset or offset > self.next_offset:
-            raise OffsetOutOfRange(f"offset {offset} is not within {self.start_offset}–{durable}")
-        if offset >= limit:
-            return b""
-        gaps = self.config.compact or self.cleaned_offset > 0
-        data = self._read(segments, offset, limit, size_max, at_least_one, cached_only, gaps)
-        steps = 0
-        while data and (end := reading.end_without_records(data)) is not None and end < limit:
-            # Clients take an answer without any record for one that was cut too short to hold the
-            # first, and ask for the same again: they get the next batch that has one.
-            steps += 1
-            if cached_only and steps > _STEPS_MAX:
-                return None
-            found = self._read(segments, end, limit, size_max, at_least_one, cached_only, gaps)
-            if not found:
-                return data if found is not None and at_least_one else found
-            data = found
-        return data
+        wanted = ReadRequest(offset, size_max, at_least_one, upper, cached_only)
+        return partition_reader.read(self, self.segments, wanted)
 
-    def _read(
+    def read_committed(
         self,
-        segments: list[Segment],
         offset: int,
-        limit: int,
         size_max: int,
-        at_least_one: bool,
-        cached_only: bool,
-        gaps: bool,
-    ) -> Buffer | None:
-        """Batches of the one segment that has the first of them."""
-        number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
-        for segment in segments[max(number, 0) :]:
-            if segment.base_offset >= limit:
-                break
-            end = self._readable_end(segment, limit, cached_only)
-            if end is None:
-                return None
-            wanted = Wanted(offset, end, size_max, at_least_one, cached_only, gaps)
-            data, is_here = reading.read_segment(segment, wanted)
-            if is_here:
-                return data
-        return b""
+        upper: int,
+        *,
+        at_least_one: bool = True,
+        cached_only: bool = False,
+    ) -> tuple[Buffer | None, list[AbortedTransaction]]:
+        """The same below the last stable offset (`upper`), with the aborted transactions that have
+        records in it. Both are of the same segments, whatever becomes of these meanwhile."""
+        segments = self.segments
+        wanted = ReadRequest(offset, size_max, at_least_one, upper, cached_only)
+        data = partition_reader.read(self, segments, wanted)
+        if not data:
+            return data, []
+        end = min(segment_reader.end_offset(data), upper)
+        return data, partition_reader.aborted(segments, offset, end)
 
-    def _readable_end(self, segment: Segment, limit: int, cached_only: bool = False) -> int | None:
-        """The file position at which a reader must stop; None: the disk would have to be asked."""
-        last, position = self._durable_end
-        if segment is last:
-            end = position
-        elif segment.base_offset >= self.durable_offset:
-            return 0
-        else:
-            end = segment.size
-        if limit < self.durable_offset and segment.next_offset > limit:
-            if cached_only and not _is_near(segment, limit):
-                return None
-            found = segment.position_of(limit, end)
-            return found[0] if found else end
-        return end
-
-    def find_time(self, timestamp: int) -> Found | None:
+    def find_time(self, timestamp: int, counted: Counted = uncounted) -> Found | None:
         """The first record, in order of offsets, that is at or after `timestamp`."""
-        return reading.find_time(self.readable(), timestamp, self.start_offset)
+        return segment_reader.find_time(self.readable(), timestamp, self.start_offset, counted)
 
-    def find_max_timestamp(self) -> Found | None:
+    def find_max_timestamp(self, counted: Counted = uncounted) -> Found | None:
         """The record with the latest timestamp; the first such."""
         readable, start = self.readable(), self.start_offset
-        latest = [reading.latest_timestamp(segment, end, start) for segment, end in readable]
+        latest = [
+            segment_reader.latest_timestamp(segment, end, start, counted)
+            for segment, end in readable
+        ]
         if not latest or max(latest) < 0:
             return None
-        return reading.find_time(readable[latest.index(max(latest)) :], max(latest), start)
+        newest = readable[latest.index(max(latest)) :]
+        return segment_reader.find_time(newest, max(latest), start, counted)
 
     def readable(self) -> list[tuple[Segment, int]]:
         """Segments that have something for readers, each with the file position of its end there."""
         segments, limit = self.segments, self.durable_offset
-        ends = [(segment, self._readable_end(segment, limit)) for segment in segments]
+        ends = [(s, partition_reader.readable_end(self, s, limit)) for s in segments]
         return [(s, end) for s, end in ends if end and s.next_offset > self.start_offset]
 
     # ---- epochs --------------------------------------------------------------------------------
@@ -371,15 +339,20 @@ class PartitionLog:
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
         """Aborted transactions with records among the offsets [first, end)."""
-        segments = self.segments
-        number = bisect_right(segments, first, key=lambda segment: segment.base_offset) - 1
-        return aborted.between((s.aborted for s in segments[max(number, 0) :]), first, end)
+        return partition_reader.aborted(self.segments, first, end)
 
-    def delete_before(self, offset: int) -> None:
-        """Move the start; segments that lie wholly before it go with the next retention."""
+    def delete_before(self, offset: int) -> int:
+        """Move the start; segments that lie wholly before it go with the next retention. Returns where
+        it was before."""
         if offset > self.durable_offset or offset < 0:
             raise OffsetOutOfRange(f"offset {offset} is beyond {self.durable_offset}")
-        self.start_offset = max(self.start_offset, offset)
+        before, self.start_offset = self.start_offset, max(self.start_offset, offset)
+        return before
+
+    def put_start_back(self, before: int, moved: int) -> None:
+        """The move could not be written down; unless somebody has moved it on, or segments are gone."""
+        if self.start_offset == moved:
+            self.start_offset = max(before, self.segments[0].base_offset)
 
     def drop_front(self, count: int) -> list[Segment]:
         """Take the first `count` segments out; the caller removes their files."""
@@ -430,9 +403,9 @@ class PartitionLog:
             raise
         finally:
             self._syncing = {}
-        for segment in unsynced.values():
+        for segment in unsynced.values():  # if there are none, a commit may be about to sync them
             segment.is_new = False
-        self.synced_offset = max(self.synced_offset, reached)
+            self.synced_offset = max(self.synced_offset, reached)
 
     def _sync(self, segment: Segment) -> None:
         try:
@@ -473,10 +446,3 @@ class PartitionLog:
         if self._durable_file is not None:
             self._durable_file.close()
             self._durable_file = None
-
-
-def _is_near(segment: Segment, offset: int) -> bool:
-    """Whether the place of an offset can be looked for without waiting for the disk."""
-    return segment.is_loaded and (
-        segment.file.read_cached(segment.index.floor(offset)[1], 1) is not None
-    )

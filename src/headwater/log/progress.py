@@ -87,14 +87,15 @@ class Progress:
         return log.synced_offset
 
     def sync_lazy(self) -> None:
-        """Flush the logs that do not sync by themselves (durability=os), so that recovery is short.
+        """Flush what was written without a sync (durability=os), so that recovery is short; also of logs
+        that have changed to durability=disk since, and may never be written to again.
 
         Where the disk does not confirm it, the log is fenced; the others are synced all the same, and
         then the first error is raised.
         """
         failed: OSError | None = None
         for log in tuple(self._logs.values()):
-            if log.config.durability != "disk" and not log.fenced:
+            if log.synced_offset < log.durable_offset and not log.fenced:
                 try:
                     log.sync()
                 except OSError as error:

@@ -11,18 +11,26 @@ before it and behind it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from headwater.log.files import FileSystem
 from headwater.log.partition import PartitionLog
-from headwater.log.segment import SCAN_BYTES, Segment
+from headwater.log.segment import SCAN_BYTES, Segment, file_name
 from headwater.record import batch as batches
 from headwater.record import records
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
 from headwater.record.records import Record
+
+logger = logging.getLogger("headwater.log")
+
+DAMAGED = ".damaged"
+"""Of a file beside the segments: a copy of bytes that could not be read, named by their first offset."""
+DAMAGED_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,33 @@ def read(log: PartitionLog, offset: int, report: Report) -> Iterator[Batch]:
     for segment, end in log.readable():
         if segment.next_offset > offset:
             yield from _read_segment(segment, end, offset, report)
+
+
+def read_through(log: PartitionLog) -> None:
+    """Whether the disk gives all that `read` would ask for. Raises OSError, with the file's name."""
+    for segment, end in log.readable():
+        try:
+            for position in range(0, end, SCAN_BYTES):
+                segment.file.read(position, min(SCAN_BYTES, end - position))
+        except OSError as error:
+            error.filename = error.filename or str(segment.path(".log"))
+            raise
+
+
+def copied(files: FileSystem, found: Damage) -> Path:
+    """The file, beside the segment, that has its bytes; made if it is not there."""
+    copy = found.path.with_name(file_name(found.first_offset, DAMAGED))
+    try:
+        file = files.open(found.path)
+        try:
+            data = file.read(found.file_position, min(found.size, DAMAGED_BYTES_MAX))
+        finally:
+            file.close()
+        if files.read_bytes(copy) != data:
+            files.write_atomic(copy, data)
+    except OSError as error:
+        logger.error("%s could not be written: %s", copy, error)
+    return copy
 
 
 def _read_segment(segment: Segment, end: int, offset: int, report: Report) -> Iterator[Batch]:

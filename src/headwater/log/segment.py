@@ -3,7 +3,7 @@
     00000000000000000000.log        record batches v2, byte for byte as on the wire
     00000000000000000000.index      see `index`
     00000000000000000000.timeindex  see `index`
-    00000000000000000000.txnindex   see `aborted`
+    00000000000000000000.txnindex   see `aborted_transactions`
 
 The file name is the segment's base offset in twenty digits. `PartitionLog` owns its segments and is
 the only caller. A segment is filled in two steps: `stage` gives a batch its place (in memory, by the
@@ -21,12 +21,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwater.log import aborted
-from headwater.log.aborted import AbortedTransaction
+from headwater.log import aborted_transactions
+from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.checkpoints import SmallFiles
 from headwater.log.confirmation import sync_file
 from headwater.log.files import File, FileSystem
 from headwater.log.index import OffsetIndex, TimeIndex
-from headwater.log.small_files import SmallFiles
 from headwater.record import batch as batches
 from headwater.record.batch import HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
@@ -34,7 +34,9 @@ from headwater.record.errors import CorruptBatch, RecordError
 SCAN_BYTES = 256 * 1024
 RESYNC_BYTES = 4 * 1024 * 1024
 _LOADING = threading.RLock()
-"""Held while a descriptor or an index is loaded: cold reads happen in other threads."""
+"""Held while a descriptor or an index is loaded, and no longer: the event loop may wait for it."""
+_REBUILDING = threading.RLock()
+"""Held while indexes are made anew, for which all of a segment is read."""
 _DIGITS = 20
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
@@ -82,6 +84,7 @@ class Segment:
         "first_timestamp",
         "indexed_at",
         "is_new",
+        "is_replaced",
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
@@ -106,6 +109,8 @@ class Segment:
         self.indexed_at = 0
         self.trusted_from = 0
         self.is_new = True
+        self.is_replaced = False
+        """Another is about to have its place: nothing more may be saved under its names."""
         self._file: File | None = None
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
@@ -129,7 +134,7 @@ class Segment:
     def created(cls, files: FileSystem, directory: Path, base_offset: int, now_ms: int) -> Segment:
         """A new one, with its file, so that no other thread has to make it. Raises OSError."""
         segment = cls(files, directory, base_offset, now_ms)
-        _ = segment.file
+        segment._file = files.open(segment.path(".log"), create=True)
         return segment
 
     def path(self, suffix: str) -> Path:
@@ -166,19 +171,20 @@ class Segment:
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         with _LOADING:
             index, times = self._index, self._times
-            if index is None or times is None:
-                small = SmallFiles(self.files)
-                saved = small.read_bytes(self.path(".index"))
-                saved_times = small.read_bytes(self.path(".timeindex"))
-                if self.size and (saved is None or saved_times is None):
-                    return self.rebuild_indexes()
+            if index is not None and times is not None:
+                return index, times
+            small = SmallFiles(self.files)
+            saved = small.read_bytes(self.path(".index"))
+            saved_times = small.read_bytes(self.path(".timeindex"))
+            if not self.size or (saved is not None and saved_times is not None):
                 index = OffsetIndex.load(self.base_offset, saved or b"", self.size)
                 times = TimeIndex.load(self.base_offset, saved_times or b"", self.next_offset)
                 self.saved_index_bytes = _known(saved, index.data)
                 self.saved_times_bytes = _known(saved_times, times.data)
                 self.saved_at = self.size
                 self._index, self._times = index, times
-            return index, times
+                return index, times
+        return self.rebuild_indexes()
 
     # ---- filling -------------------------------------------------------------------------------
 
@@ -224,20 +230,26 @@ class Segment:
         self.saved_index_bytes = self._save(".index", self.index.data, self.saved_index_bytes)
         self.saved_at = size
 
-    def load_aborted(self, before: int | None = None) -> None:
+    def load_aborted(
+        self, before: int | None = None, known: aborted_transactions.Checksum | None = None
+    ) -> None:
         """Read the list of aborted transactions, as far as their markers lie before that offset.
         Raises CorruptBatch."""
-        data = self.files.read_bytes(self.path(aborted.SUFFIX)) or b""
-        found = aborted.unpack(data, self.base_offset)
+        data = self.files.read_bytes(self.path(aborted_transactions.SUFFIX)) or b""
+        if known is not None:
+            aborted_transactions.check(data, known)
+        found = aborted_transactions.unpack(data, self.base_offset)
         kept = [each for each in found if before is None or each.last_offset < before]
         self.aborted = kept
         self.saved_aborted_bytes = len(data) if len(kept) == len(found) else -1
 
     def save_aborted(self) -> None:
         """Bring the list of aborted transactions to disk, if it has grown."""
-        if self.saved_aborted_bytes != len(self.aborted) * aborted.ENTRY_BYTES:
-            data = bytearray(aborted.pack(self.aborted))
-            self.saved_aborted_bytes = self._save(aborted.SUFFIX, data, self.saved_aborted_bytes)
+        if self.saved_aborted_bytes != len(self.aborted) * aborted_transactions.ENTRY_BYTES:
+            data = bytearray(aborted_transactions.pack(self.aborted))
+            self.saved_aborted_bytes = self._save(
+                aborted_transactions.SUFFIX, data, self.saved_aborted_bytes
+            )
 
     def _save(self, suffix: str, data: bytearray, saved: int) -> int:
         """Write what the file lacks; `saved` bytes of it are known to be right (-1: none, not even
@@ -288,14 +300,6 @@ class Segment:
             yield position, header
             position += header.size
 
-    def position_of(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
-        """The first batch that ends at or after `offset`, below file position `end`."""
-        _, position = self.index.floor(offset)
-        for at, header in self.headers(position, end, checked=False):
-            if header.last_offset >= offset:
-                return at, header
-        return None
-
     def next_intact(
         self, position: int, *, gaps: bool, end_offset: int | None = None
     ) -> tuple[int, BatchHeader] | None:
@@ -320,13 +324,6 @@ class Segment:
                 at = data.find(b"\x02", at + 17) - 16
             position += RESYNC_BYTES
         return None
-
-    def check_last(self) -> None:
-        """Raise CorruptSegment unless the last batch is intact: does the segment really end there?"""
-        _, start = self.index.floor_position(self.size - 1)
-        places = [position for position, _ in self.headers(start, self.size, checked=False)]
-        for _ in self.headers(places[-1], self.size, checked=True):
-            pass
 
     def _is_followed(self, position: int, header: BatchHeader, gaps: bool, end_offset: int) -> bool:
         end = position + header.size
@@ -358,26 +355,37 @@ class Segment:
         return self.max_timestamp
 
     def rebuild_indexes(self, index_interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
-        """Make both indexes anew from the batches; passes over damage, which readers meet."""
-        with _LOADING:
-            next_offset = self.next_offset
-            index, times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
-            self._index, self._times = index, times
-            self.saved_index_bytes = self.saved_times_bytes = -1
-            self.indexed_at = 0
+        """Make both indexes anew from the batches; passes over damage, which readers meet.
+
+        In any thread, while the owner goes on: only what was found on disk is gone through, and nothing
+        but the indexes changes, at the end. What the owner adds meanwhile to the old ones is not needed.
+        """
+        seen = self._index
+        with _REBUILDING:
+            if self._index is not None and self._index is not seen:
+                return self.index, self.times  # somebody else was quicker
+            end = self.size if self._index is None else self.trusted_from
+            made = Segment(self.files, self.directory, self.base_offset, self.created_ms)
+            made._file, made.size = self.file, end
             start: int | None = 0
             while start is not None:
                 position = start
                 try:
-                    for position, header in self.headers(start, self.size, checked=False):
-                        self.note_found(position, header, index_interval_bytes)
+                    for position, header in made.headers(start, end, checked=False):
+                        made.note_found(position, header, index_interval_bytes)
                     start = None
                 except CorruptBatch:
-                    self.next_offset = next_offset
-                    found = self.next_intact(position + 1, gaps=True)
+                    found = made.next_intact(position + 1, gaps=True, end_offset=self.next_offset)
                     start = None if found is None else found[0]
-            self.next_offset = next_offset
-            return index, times
+            if self._index is not None and self._times is not None:
+                made.index.extend(self._index, end)
+                made.times.extend(self._times, made.next_offset)
+            if self.max_timestamp < made.max_timestamp:
+                self.max_timestamp_offset = made.max_timestamp_offset
+                self.max_timestamp = made.max_timestamp
+            self.saved_index_bytes = self.saved_times_bytes = -1
+            self._index, self._times = made.index, made.times
+            return made.index, made.times
 
     # ---- ending --------------------------------------------------------------------------------
 

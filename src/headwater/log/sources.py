@@ -1,6 +1,6 @@
 """Reading sealed segments from front to back, every batch checked, in order to write them anew.
 
-Compaction (`cleaning`) and excision (`excision`) begin here. Knows files only, no `Segment`: it runs in
+Compaction (`compactor`) and excision (`excision`) begin here. Knows files only, no `Segment`: it runs in
 processes of their own.
 """
 

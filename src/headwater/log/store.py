@@ -16,6 +16,7 @@ tells that no recovery is needed. The checkpoint files are kept by `progress`.
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import uuid
@@ -24,27 +25,25 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.log import checkpoints, progress, replay
-from headwater.log.checkpoints import TopicPartition
+from headwater.log.checkpoints import SmallFiles, TopicPartition, is_about_the_file
 from headwater.log.commit import StorageFailed
 from headwater.log.config import LogConfig
 from headwater.log.files import FileSystem
 from headwater.log.meta import Meta
 from headwater.log.partition import PartitionLog
+from headwater.log.producers import Census
 from headwater.log.progress import Progress
 from headwater.log.recovery import Report, open_partition
 from headwater.log.replay import Batch, Damage
-from headwater.log.segment import file_name
-from headwater.log.small_files import SmallFiles
 
 logger = logging.getLogger("headwater.log")
 
 CLEAN = ".kafka_cleanshutdown"
 LOCK = ".lock"
-DAMAGED = ".damaged"
-"""Of a file beside the segments: a copy of bytes that could not be read, named by their first offset."""
 DAMAGE_MAX = 1000
-DAMAGED_BYTES_MAX = 64 * 1024 * 1024
 _NAME_MAX = 255
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""The disk as a whole is to be mended first."""
 _DELETED = re.compile(r"(.*\.)?[0-9a-f]{32}-delete")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
@@ -74,6 +73,8 @@ class LogStore:
         self.now_ms = now_ms
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.reports: dict[TopicPartition, Report] = {}
+        self.offline: set[TopicPartition] = set()
+        """Logs that could not be opened at start."""
         self.set_aside: list[Path] = []
         """Folders that this start has set aside, under their new names."""
         self.damage: list[Damage] = []
@@ -83,11 +84,16 @@ class LogStore:
         """Told at once, for whoever shows how the broker is."""
         self.deleted: Collection[uuid.UUID] = ()
         """Topics that are known to have been deleted: their folders may go."""
+        self.census = Census()
         self.cluster_id = ""
         self.directory_id = ""
         self.clean = False
         self._release: Callable[[], None] | None = None
         self._progress = Progress(files, root, self.logs)
+
+    def count_producers(self) -> None:
+        """What logs that came and went have left of the count is put right."""
+        self.census.count = sum(len(log.producers.by_id) for _, log in _all(self.logs))
 
     def open(self, node_id: int) -> None:
         """Take the folder: lock it, learn whose it is and how it was left."""
@@ -99,6 +105,10 @@ class LogStore:
         self._progress.read(small)
         self._tell_unreadable(small.unreadable)
         self.clean = CLEAN in self.files.list(self.root)
+
+    def begin(self) -> None:
+        """The catalogue is sound, and the start goes on: from here on the folder is as a crash would
+        leave it. To be called before anything is written to a log."""
         if self.clean:
             self.files.remove(self.root / CLEAN)
             self.files.sync_dir(self.root)
@@ -144,11 +154,42 @@ class LogStore:
             clean=self.clean,
         )
         log.cleaned_offset = self._progress.found(checkpoints.CLEANED_OFFSETS, key)
+        self.census.count += len(log.producers.by_id)
+        log.producers.census = self.census
         with self._progress.changing:
             self.logs[key] = log
         self.reports[key] = report
         self._tell_unreadable(report.unreadable)
         return log
+
+    def open_found(
+        self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID, whole: bool
+    ) -> str | None:
+        """At start: open the log, or say why it stays offline. Nothing of it is changed then, and what
+        the checkpoints say of it stays; it is tried again at the next start.
+
+        `whole`: to half of what it says nobody may listen, so all of it must be readable."""
+        try:
+            log = self.open_log(topic, partition, config, topic_id, is_new=False)
+            if whole:
+                replay.read_through(log)
+            return None
+        except OSError as error:
+            if not is_about_the_file(error) or error.errno in _NO_ROOM:
+                raise
+            name = f"{topic}-{partition}"
+            what = error.filename or self.directory(topic, partition)
+            why = (
+                f"{name} is offline, its records are neither read nor written: {what} could not be read "
+                f"({error.strerror or error}). Repair the disk or the file and start again; "
+                f"`headwater check {self.root}` says what is wrong."
+            )
+        self.offline.add((topic, partition))
+        if found := self.logs.pop((topic, partition), None):
+            found.abandon()
+        logger.error("%s", why)
+        self.on_damage(name, why)
+        return why
 
     def _tell_unreadable(self, found: Mapping[Path, str]) -> None:
         for path, why in found.items():
@@ -255,6 +296,7 @@ class LogStore:
             cut_at=old.durable_offset,
         )
         log.cleaned_offset = old.cleaned_offset
+        log.producers.census = self.census
         self.logs[topic, partition] = log
         return log
 
@@ -266,6 +308,7 @@ class LogStore:
         with self._progress.changing:
             log = self.logs.pop((topic, partition), None)
             self._progress.drop((topic, partition))
+            self.offline.discard((topic, partition))
         if log is not None:
             log.abandon()
         directory = self.directory(topic, partition)
@@ -276,17 +319,25 @@ class LogStore:
         """At start, before any topic is opened: what is of a deleted topic goes; what the catalogue
         does not know is set aside and listed in `set_aside`. What is no partition is left alone."""
         for name in self.files.list(self.root):
-            if _DELETED.fullmatch(name):
-                self.files.remove_tree(self.root / name)
-                continue
-            key = self._partition_of(name)
-            if key is not None and key not in self.logs:
-                found = self._topic_id(self.root / name, known.get(key))
-                if found is None or known.get(key) != found:
-                    self._tidy(self.root / name, found, key in known)
+            try:
+                self._tidy_one(name, known)
+            except OSError as error:
+                if not is_about_the_file(error):
+                    raise
+                logger.error("%s stays as it is: %s", self.root / name, error)
         for key in self._progress.known():
             if key not in known and key not in self.logs:
                 self._progress.drop(key)
+
+    def _tidy_one(self, name: str, known: Mapping[TopicPartition, uuid.UUID]) -> None:
+        if _DELETED.fullmatch(name):
+            self.files.remove_tree(self.root / name)
+            return
+        key = self._partition_of(name)
+        if key is not None and key not in self.logs:
+            found = self._topic_id(self.root / name, known.get(key))
+            if found is None or known.get(key) != found:
+                self._tidy(self.root / name, found, key in known)
 
     def _tidy(self, directory: Path, found: uuid.UUID | None, is_wanted: bool) -> None:
         if found is None and (is_wanted or not self._has_records(directory)):
@@ -303,6 +354,8 @@ class LogStore:
             inside = self.files.list(self.root / name) if key else []
         except NotADirectoryError:
             return None
+        except OSError:
+            return key  # nobody can look into it
         if checkpoints.PARTITION_METADATA in inside or any(map(_SEGMENT.fullmatch, inside)):
             return key
         return None
@@ -326,17 +379,7 @@ class LogStore:
         if found in self.damage or len(self.damage) >= DAMAGE_MAX:
             return
         self.damage.append(found)
-        copy = found.path.with_name(file_name(found.first_offset, DAMAGED))
-        try:
-            file = self.files.open(found.path)
-            try:
-                data = file.read(found.file_position, min(found.size, DAMAGED_BYTES_MAX))
-            finally:
-                file.close()
-            if self.files.read_bytes(copy) != data:
-                self.files.write_atomic(copy, data)
-        except OSError as error:
-            logger.error("%s could not be written: %s", copy, error)
+        copy = replay.copied(self.files, found)
         sentence = f"{found}; {meaning}"
         logger.error(
             "%s. The file stays as it is; these bytes are also in %s.", sentence, copy.name
@@ -359,7 +402,7 @@ class LogStore:
 
     def close(self) -> bool:
         """A clean stop: everything flushed, so that the next start need not look. False if not."""
-        whole = True
+        whole = not self.offline  # nobody knows how they were left
         for key, log in list(self.logs.items()):
             try:
                 (self.reopen_log(*key) if log.fenced else log).close()

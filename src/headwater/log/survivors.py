@@ -1,6 +1,6 @@
 """What is left of a batch after compaction: Kafka's rules, applied to one batch after the other.
 
-`cleaning.compact` hands over every batch of the log in order, together with the map of newest
+`compactor.compact` hands over every batch of the log in order, together with the map of newest
 records, and writes what it gets back. Pure: bytes in, bytes out.
 
 - A record survives if it is its key's newest. One without a key does not (Kafka does the same).
@@ -55,8 +55,8 @@ class Survivors:
         nothing_expires: bool = False,
     ) -> None:
         """`latest` must know exactly the batches that end in [first_dirty_offset, end_offset), except
-        those that are not handed over either; then `nothing_expires`: a tombstone or a marker may speak of
-        records among them."""
+        those that are not handed over either; then `nothing_expires`, nor does its time begin: a tombstone
+        or a marker may speak of records among them."""
         self._latest = latest
         self._first_dirty_offset = first_dirty_offset
         self._end_offset = end_offset
@@ -111,7 +111,7 @@ class Survivors:
             tombstones = []
         if not kept:
             return None
-        if tombstones and not header.has_delete_horizon:
+        if tombstones and not header.has_delete_horizon and not self._nothing_expires:
             return self._with_horizon(header, batch, kept)
         if len(kept) == header.record_count:
             return batch

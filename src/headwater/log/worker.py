@@ -3,7 +3,8 @@
 The broker starts `command()` (`child`), gives the work as JSON to its standard input and reads the result
 from its standard output; if the exit status is not 0, the last line of its standard error says why. The
 process has a low priority, works alone in its folder, and gives up when its broker is gone: what it would
-write then, nobody puts in place.
+write then, nobody puts in place. So it does when the folder has been renamed, because its topic was deleted:
+another topic may have one of that name by now, and another process at work in it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.log.cleaned import CannotCompact
+from headwater.log.cleaned_segment import CannotCompact
 from headwater.record.errors import RecordError
 
 _NICE = 10
 
 Check = Callable[[], None]
-"""To be called now and then. Raises CannotCompact when there is no broker any more."""
+"""To be called before anything that was read is written. Raises CannotCompact when there is no broker any
+more, or the folder is another one."""
 
 
 def command(module: str, directory: Path) -> list[str]:
@@ -41,13 +43,16 @@ def run(
     parser.add_argument("--parent", type=int, help="give up when this is no longer the parent")
     given = parser.parse_args(arguments)
 
+    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
+
     def check() -> None:
         if given.parent not in (None, os.getppid()):
             raise CannotCompact("the broker that asked for this is gone")
+        if not os.path.samestat(os.stat(given.directory), os.fstat(folder)):
+            raise CannotCompact("the folder is another one now: its topic was deleted")
 
     told = sys.stdin.read()
     os.nice(_NICE)
-    folder = os.open(given.directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         check()
         # A process that outlived its broker may still be writing here.

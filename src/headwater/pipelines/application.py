@@ -1,37 +1,36 @@
 """One Spark application for all views of the given files: what `headwater run` does.
 
 Called by the command. Mistakes come first, each as a sentence: in the files, before Spark is started; in
-the queries and their topics, before any of them runs. Then `running` keeps them running.
+the queries and their topics, before any of them runs. Then `loop` keeps them running.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.client.log import Log
 from headwater.pipelines import progress
-from headwater.pipelines.building import Built, build
+from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.connector import Connector, connector_for
 from headwater.pipelines.context import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Context
-from headwater.pipelines.declared import View
+from headwater.pipelines.current_version import at_current_version
+from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.following import at_current_version
 from headwater.pipelines.handles import placed
-from headwater.pipelines.loading import load, load_again, modules_of, read
+from headwater.pipelines.loader import load, load_again, modules_of, read
 from headwater.pipelines.lock import hold, try_hold
-from headwater.pipelines.log import Log
+from headwater.pipelines.loop import run_always, run_once, stop_signals
+from headwater.pipelines.maven import Connector, connector_for
 from headwater.pipelines.query import Query, Surroundings
-from headwater.pipelines.running import run_always, run_once, stop_signals
+from headwater.pipelines.query_settings import tune
 from headwater.pipelines.session import require_pyspark, session
 from headwater.pipelines.targets import target_of, topic_of
-from headwater.pipelines.tuning import tune
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +62,18 @@ class Order:
     batch_bytes_max: int = BATCH_BYTES_MAX
 
 
-def run(order: Order, say: Callable[[str], None]) -> int:
-    """Run every view of the files until told to stop; returns the exit code."""
+Beside = Callable[[Order, "SparkSession"], AbstractContextManager[object]]
+
+
+def _nothing(order: Order, spark: SparkSession) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def run(order: Order, say: Callable[[str], None], beside: Beside = _nothing) -> int:
+    """Run every view of the files until told to stop; returns the exit code.
+
+    `beside`: what goes on as long as the queries run, where they have a local folder to themselves.
+    """
     require_pyspark()
     sources = read(order.paths)
     log = Log(order.bootstrap, order.client)
@@ -72,28 +81,19 @@ def run(order: Order, say: Callable[[str], None]) -> int:
     connector = connector_for(sources, order.remote)
     spark = _session(order, connector)
     try:
-        views = [at_current_version(view) for view in retargeted(load(sources), order.targets)]
+        views = [at_current_version(view) for view in placed(load(sources), order.targets)]
         for view in views:
             target_of(view)
             connector.admit(view)
         _carry_functions(order.paths)
         checkpoints = Checkpoints(order.checkpoints, spark, remote=order.remote is not None)
         lock = hold(spark, Path(checkpoints.root)) if checkpoints.is_local else None
-        around = Surroundings(
-            build=lambda view: build(view, _context(order, spark, view, checkpoints)),
-            tune=lambda built: tune(spark, built, checkpoints),
-            checkpoints=checkpoints,
-            log=log,
-            say=say,
-            once=order.once,
-            alive=lambda: not _spark_is_gone(order.remote),
-            renew=lambda view, version: _renewed(order, view, version),
-            hold=lambda view: _held(spark, checkpoints, view),
-        )
+        around = _shared_by_queries(order, spark, checkpoints, log, say)
         with stop_signals() as stopped:
             waiting = stopped if order.wait_for_topics else None
             queries = prepare(views, around, known, waiting)
-            code = (run_once if order.once else run_always)(queries, stopped)
+            with beside(order, spark) if lock is not None else nullcontext():
+                code = (run_once if order.once else run_always)(queries, stopped)
         if lock is not None:
             lock.release()  # a notebook's Java goes on without us
         return code
@@ -110,6 +110,26 @@ def run(order: Order, say: Callable[[str], None]) -> int:
             spark.stop()
 
 
+def _shared_by_queries(
+    order: Order,
+    spark: SparkSession,
+    checkpoints: Checkpoints,
+    log: Log,
+    say: Callable[[str], None],
+) -> Surroundings:
+    return Surroundings(
+        build=lambda view: build(view, _context(order, spark, view, checkpoints)),
+        tune=lambda built: tune(spark, built, checkpoints),
+        checkpoints=checkpoints,
+        log=log,
+        say=say,
+        once=order.once,
+        alive=lambda: not _spark_is_gone(order.remote),
+        renew=lambda view, version: _renewed(order, view, version),
+        hold=lambda view: _held(spark, checkpoints, view),
+    )
+
+
 def _spark_is_gone(remote: str | None) -> bool:
     """Whether the JVM has ended that this process started."""
     if remote is not None:
@@ -119,14 +139,6 @@ def _spark_is_gone(remote: str | None) -> bool:
     gateway: Any = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     return process is not None and process.poll() is not None
-
-
-def retargeted(views: Sequence[View], targets: Mapping[str, str]) -> list[View]:
-    """The views, with another `to` where one is given."""
-    return [
-        replace(view, effect=None) if view.name in targets else view
-        for view in placed(views, targets)
-    ]
 
 
 def prepare(
@@ -182,7 +194,7 @@ def _admitted(built: Built, topics: Iterable[str]) -> Built:
 
 def _renewed(order: Order, view: View, version: int) -> View:
     """The view as its file says it now, at another version."""
-    found = {each.name: each for each in retargeted(load_again(order.paths), order.targets)}
+    found = {each.name: each for each in placed(load_again(order.paths), order.targets)}
     if view.name not in found:
         raise PipelineError(f"the view {view.name!r} is not declared any more")
     _carry_functions(order.paths)
@@ -192,7 +204,7 @@ def _renewed(order: Order, view: View, version: int) -> View:
 def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | None:
     """The lock of a version's own checkpoint; None while `headwater rebuild` has it."""
     if not checkpoints.is_local:
-        return contextlib.nullcontext()
+        return nullcontext()
     return try_hold(spark, Path(checkpoints.of(view.checkpoint)))
 
 

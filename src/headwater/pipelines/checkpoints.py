@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.log import atomic_file
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import StateMisfit
+from headwater.secrets import are_alike, shown
 from headwater.views import offset_log
 
 if TYPE_CHECKING:
@@ -51,9 +52,16 @@ class Shape:
             return _state_difference(before.state, self.state)
         if self.mode != before.mode:
             return f"its output mode was {before.mode} and is now {self.mode}"
-        if self.to != before.to:
-            return f"its target was {before.to} and is now {self.to}"
+        if not are_alike(self.to, before.to):
+            return f"its target was {shown(before.to)} and is now {shown(self.to)}"
         return None
+
+
+def local_folder(root: str) -> Path | None:
+    """The folder of checkpoints, where it is on this machine."""
+    if _URI.match(root) and not root.startswith("file:"):
+        return None
+    return Path(re.sub(r"^file:/+", "/", root)).resolve()
 
 
 class Checkpoints:
@@ -62,9 +70,9 @@ class Checkpoints:
     def __init__(self, root: str, spark: SparkSession, *, remote: bool = False) -> None:
         self._spark = spark
         self.remote = remote
-        self.is_local = not remote and (root.startswith("file:") or not _URI.match(root))
-        plain = re.sub(r"^file:/+", "/", root)
-        self.root = str(Path(plain).resolve()) if self.is_local else root.rstrip("/")
+        local = None if remote else local_folder(root)
+        self.is_local = local is not None
+        self.root = root.rstrip("/") if local is None else str(local)
 
     def of(self, name: str) -> str:
         """The folder of one query, as Spark's `checkpointLocation`."""
@@ -90,7 +98,9 @@ class Checkpoints:
         """
         if not self.is_local:
             return None
-        planned, done = (_last(Path(self.of(name)) / kind) for kind in ("offsets", "commits"))
+        planned, done = (
+            offset_log.last_batch(Path(self.of(name)) / kind) for kind in ("offsets", "commits")
+        )
         if planned is None or planned == done:
             return None
         folder = Path(self.of(name))
@@ -165,16 +175,12 @@ class Checkpoints:
         return str(rows[0][0]) if rows else None
 
 
-def _last(folder: Path) -> int | None:
-    """The newest batch in one of Spark's logs."""
-    if not folder.is_dir():
-        return None
-    return max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=None)
-
-
 def _forget_plans(folder: Path, batch: int) -> None:
     """What a view over tables has worked out for the batch: it is made of other records now."""
+    from headwater.views.tables import journal
+
     (folder / "tables" / "pending").unlink(missing_ok=True)
+    journal.forget(folder / "tables", batch)
     for path in (folder / "held").glob(f"{batch}.*"):
         path.unlink()
 

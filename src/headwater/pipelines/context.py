@@ -13,14 +13,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headwater.pipelines.declared import MICRO_BATCH, View
-from headwater.views.position import Position
+from headwater.client.position import Position
+from headwater.pipelines.declarations import MICRO_BATCH, View
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 ADMISSION, ADMISSION_BYTES = "maxOffsetsPerTrigger", "maxBytesPerTrigger"
+SHARING = "shareBy"
 WHOLE = 2**62
 """As a limit: an input that must be read as a whole, whatever its size."""
 BATCH_RECORDS_MAX = 1_000_000
@@ -49,6 +50,8 @@ class Context:
     batch_records_max: int = BATCH_RECORDS_MAX
     """Of one batch, where `stream` and `table` do not say otherwise."""
     batch_bytes_max: int = BATCH_BYTES_MAX
+    alone: bool = True
+    """Whether the query has one source, which may wait for records without keeping another waiting."""
     pinned: Position | None = None
     """Where given, inputs are batches that end there: what a view at that position must be."""
 
@@ -71,6 +74,12 @@ class Context:
         if known is None or not said.isdecimal() or int(said) >= WHOLE:
             return {name: said}
         return {name: str(min(int(said), known))}
+
+    def bounds(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The limits of a batch of events; in step by time, or what is read of the past would be late."""
+        said = {name.lower() for name in given}
+        in_step = {} if SHARING.lower() in said else {SHARING: "time"}
+        return {**self.admission(given), **in_step}
 
     def kafka_options(self) -> dict[str, str]:
         """The client's settings as options of a source or a sink."""

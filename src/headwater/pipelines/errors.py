@@ -17,6 +17,10 @@ class PipelineError(HeadwaterError):
     """A mistake in a pipeline, in its files or in how it was started."""
 
 
+class NotVerifiable(HeadwaterError):
+    """There is nothing to compare a view with, or nothing to compare."""
+
+
 class StateMisfit(PipelineError):
     """The query was edited, and what it left in its checkpoint belongs to the query as it was."""
 
@@ -55,12 +59,16 @@ def misfit(text: str) -> str | None:
     return None
 
 
-# What a store says that no second try mends: another writer took over, its rows are not the view's.
+# What a store or a topic says that no second try mends: another writer took over, its rows are not the
+# view's, it does not take such a batch. By class, wherever in these packages it is: modules are renamed.
 _STOPPED = re.compile(
-    r"^headwater\.views\."
-    r"(?:target\.(?:Fenced|Misfit)|applying\.RowRefused|tables\.bad_values\.ValueRefused): (.+)$",
+    r"^headwater\.(?:views\.(?:[\w.]+\.)?"
+    r"(?:Fenced|Misfit|RowRefused|ValueRefused|SearchRequestRefused)"
+    r"|[\w.]+\.(?:WriteRefused|LetterNotTaken)): (.+)$",
     re.M,
 )
+_TOO_LONG = re.compile(r"\bheadwater\.spark\.[\w.]+\.BatchTooLong\b")
+_AWAY = re.compile(r"\bheadwater\.views\.[\w.]+\.Unavailable\b")
 
 
 def told_to_stop(text: str) -> str | None:
@@ -71,12 +79,12 @@ def told_to_stop(text: str) -> str | None:
 
 def took_too_long(text: str) -> bool:
     """Whether a batch outlived the transaction in which it was to be written to a topic."""
-    return "headwater.spark.sink.errors.BatchTooLong" in text
+    return _TOO_LONG.search(text) is not None
 
 
 def is_away(text: str) -> bool:
     """Whether a query failed because its store does not answer."""
-    return "headwater.views.target.Unavailable" in text
+    return _AWAY.search(text) is not None
 
 
 def brief(error: BaseException | str) -> str:
@@ -104,4 +112,4 @@ def _first_paragraph(text: str) -> str:
 
 
 def _with_hint(error: HeadwaterError) -> str:
-    return f"{error}; {error.hint}" if error.hint else str(error)
+    return f"{error.sentence}; {error.hint}" if error.hint else str(error)

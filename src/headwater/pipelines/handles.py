@@ -2,21 +2,37 @@
 
 `headwater views`, `wait` and parts of `rebuild` come here. A pipeline file may itself ask Spark for
 something as soon as it is run (`@udf("long")`); only then is a session started.
+
+A declared view and how far it is; `headwater views` and the console ask.
+
+A view in a store is asked there. Of one that goes to a topic or to files, the position is the one that
+its query has told the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from headwater.pipelines.declared import View
+from headwater.client.cluster import LATEST, READ_COMMITTED, Cluster
+from headwater.client.position import Position
+from headwater.client.verdict import read
+from headwater.pipelines import progress
+from headwater.pipelines.declarations import View, refuse_shared_places
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.loading import load_again
+from headwater.pipelines.loader import load_again
 from headwater.pipelines.stores import kind_of
-from headwater.views import waiting
-from headwater.views.registry import is_target
+from headwater.views.operate import progress as listing
+from headwater.views.operate import wait
+from headwater.views.operate.progress import Listed
+from headwater.views.targets.registry import is_target
+
+if TYPE_CHECKING:
+    from headwater.client.librdkafka import AdminClient
 
 
 def views_of(paths: Iterable[Path], targets: Mapping[str, str] | None = None) -> list[View]:
@@ -41,9 +57,12 @@ def placed(views: Sequence[View], targets: Mapping[str, str]) -> list[View]:
     """The views, some of them with another `to` than their files say."""
     for name in targets:
         the_view(name, views)
-    return [
-        replace(view, to=targets[view.name]) if view.name in targets else view for view in views
+    found = [
+        replace(view, to=targets[view.name], effect=None) if view.name in targets else view
+        for view in views
     ]
+    refuse_shared_places(found)
+    return found
 
 
 def the_view(name: str, views: Sequence[View]) -> View:
@@ -59,12 +78,59 @@ def the_view(name: str, views: Sequence[View]) -> View:
     )
 
 
-def handle(view: View) -> waiting.View:
+def handle(view: View) -> wait.View:
     """The view where it lives."""
     if not is_target(view.to):
         raise PipelineError(
-            f"the view {view.name!r} ({view.place}) goes to {view.to}, which keeps no position of its "
+            f"the view {view.name!r} ({view.place}) goes to {view.where}, which keeps no position of its "
             "own and has no versions",
             hint="this is for views in a store; headwater views shows how far the others are",
         )
-    return waiting.View(view.name, view.to, kind=kind_of(view), options=view.options)
+    return wait.View(view.name, view.to, kind=kind_of(view), options=view.options)
+
+
+LATELY = 200
+"""Records of the progress topic."""
+
+
+def all_listed(views: Iterable[View], cluster: Cluster, client: AdminClient) -> list[Listed]:
+    """Views, as they are now."""
+    fresh = freshness(cluster)
+    return [
+        replace(listed(view, cluster, client), freshness_s=fresh.get(view.name)) for view in views
+    ]
+
+
+def listed(view: View, cluster: Cluster, client: AdminClient) -> Listed:
+    """One view, without what its query says of itself."""
+    if is_target(view.to):
+        return listing.in_target(handle(view), cluster)
+    return listing.by_group(view.name, view.where, _committed(client, view.group), cluster)
+
+
+def freshness(cluster: Cluster) -> dict[str, float]:
+    """What queries have said of their freshness lately, by name."""
+    return {
+        said["query"]: said["freshness_seconds"]
+        for said in progress_records(cluster, LATELY)
+        if said.get("freshness_seconds") is not None
+    }
+
+
+def progress_records(cluster: Cluster, most: int) -> Iterator[dict[str, Any]]:
+    """The last records of the progress topic."""
+    place = (progress.TOPIC, 0)
+    if progress.TOPIC not in cluster.metadata([progress.TOPIC]).topics:
+        return
+    end = cluster.list_offsets({place: LATEST}, READ_COMMITTED)[place]
+    for record in read(cluster, place, max(0, end - most), end):
+        yield json.loads(record.value or b"{}")
+
+
+def _committed(client: AdminClient, group: str) -> Position | None:
+    from headwater.client import groups
+
+    offsets: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in groups.committed_by(client, [group])[group].items():
+        offsets.setdefault(topic, {})[partition] = offset
+    return Position(offsets) if offsets else None

@@ -1,12 +1,19 @@
 """A failure that says something of the query itself: one that trying again would not mend.
 
 Asked by `query` whenever Spark reports a failure, or does not take a query at all.
+
+`Backoff` says how long a failed query waits before it is tried again: one second after the first failure,
+twice as long after each further one, a minute at most. A query that has then finished a batch, and has run
+for as long as it would have waited next and at least ten seconds, has recovered. Time alone says nothing:
+the batch that fails may take a while to do so.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError, brief, misfit, told_to_stop
 
 
@@ -31,5 +38,27 @@ def not_possible(view: View, reason: str) -> PipelineError:
         )
     return PipelineError(
         f"the view {view.name!r} ({view.place}) cannot run as a stream: {said}",
-        hint="mend the file and run it again",
+        hint="correct the file and run it again",
     )
+
+
+FIRST_S, MOST_S, CALM_S = 1.0, 60.0, 10.0
+
+
+@dataclass(frozen=True)
+class Backoff:
+    failures: int = 0
+
+    def failed(self, ran_s: float, *, batches: int) -> Backoff:
+        """After a failure of a query that had run for `ran_s` and finished so many batches."""
+        calm = batches > 0 and ran_s >= max(CALM_S, self.after(self.failures + 1))
+        return replace(self, failures=1 if calm else self.failures + 1)
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait now."""
+        return self.after(self.failures)
+
+    @staticmethod
+    def after(failures: int) -> float:
+        return min(MOST_S, FIRST_S * 2 ** min(failures - 1, 10)) if failures > 0 else 0.0

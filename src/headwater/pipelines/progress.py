@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 Partition = tuple[str, int]
@@ -28,6 +29,24 @@ def position_of(report: Report) -> dict[Partition, int]:
         for place, offset in _offsets(source.get("endOffset")).items():
             found[place] = min(offset, found.get(place, offset))
     return found
+
+
+def begin_of(report: Report) -> dict[Partition, int]:
+    """Where those partitions stood before a report's batch that had something for it."""
+    found: dict[Partition, int] = {}
+    for source in report.get("sources", ()):
+        end = _offsets(source.get("endOffset"))
+        for place, offset in _offsets(source.get("startOffset")).items():
+            if end.get(place, offset) > offset:
+                found[place] = min(offset, found.get(place, offset))
+    return found
+
+
+def shown_ms(report: Report) -> int:
+    """When the target had a report's batch: Spark says when it began, and how long it took."""
+    began = datetime.fromisoformat(str(report["timestamp"]))
+    took = (report.get("durationMs") or {}).get("triggerExecution") or 0
+    return round(began.timestamp() * 1000) + int(took)
 
 
 def _offsets(said: Any) -> dict[Partition, int]:
@@ -60,9 +79,13 @@ class Gathered:
     late_rows: int = 0
     batch_ms_max: int = 0
     last: Report = field(default_factory=dict)
+    last_batch: Report | None = None
+    """The last report of a batch that had rows."""
 
     def add(self, report: Report) -> None:
         self.last = report
+        if report.get("numInputRows"):
+            self.last_batch = report
         if report.get("numInputRows", 0) or report.get("durationMs", {}).get("addBatch"):
             self.batches += 1
             self.batch_ms_max = max(self.batch_ms_max, int(report.get("batchDuration") or 0))
@@ -80,6 +103,7 @@ def record(
     at_ms: int,
     lag_records: int | None,
     lag_ms: int | None,
+    freshness_ms: int | None,
     dead_letter_rows: int | None,
     position: Mapping[Partition, int],
 ) -> dict[str, object]:
@@ -101,6 +125,7 @@ def record(
         "durations_ms": dict(last.get("durationMs") or {}),
         "lag_records": lag_records,
         "lag_seconds": None if lag_ms is None else lag_ms / 1000,
+        "freshness_seconds": None if freshness_ms is None else freshness_ms / 1000,
         "watermark": (last.get("eventTime") or {}).get("watermark"),
         "state_rows": sum(int(e.get("numRowsTotal") or 0) for e in _operators(last)),
         "state_bytes": sum(int(e.get("memoryUsedBytes") or 0) for e in _operators(last)),

@@ -1,6 +1,6 @@
 """One query of a running application: started, watched, tried again after a failure.
 
-Owned and called by `running`, from one thread. Spark's own object does the work; this one knows when it is
+Owned and called by `loop`, from one thread. Spark's own object does the work; this one knows when it is
 to be tried again, and has `Telling` say what it did.
 
     waiting ──start──▶ running ──failure──▶ waiting, longer each time
@@ -17,17 +17,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
-from headwater.pipelines.backoff import Backoff
-from headwater.pipelines.building import Built
+from headwater.pipelines.builder import Built
 from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.declared import REAL_TIME, View
+from headwater.pipelines.current_version import Following, current_version, follows
+from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError, brief, is_away, took_too_long
-from headwater.pipelines.following import Following, current_version, follows
-from headwater.pipelines.log import Log
-from headwater.pipelines.mistakes import mistake, not_possible
+from headwater.pipelines.mistakes import Backoff, mistake, not_possible
+from headwater.pipelines.reporter import Telling
 from headwater.pipelines.targets import refuse_leftovers
-from headwater.pipelines.telling import Telling
 
 STOP_PATIENCE_S = 20.0
 TRIES_ONCE = 3
@@ -91,8 +90,13 @@ class Query:
         self._batches_before = 0
         self._blind = False
 
+    @property
+    def batches(self) -> int:
+        """Finished so far, as far as they were seen."""
+        return self._telling.batches
+
     def step(self) -> None:
-        """Do what is due now; called several times a second."""
+        """Do what is due now; called several times a second, or once where nothing happens."""
         if self.state is not State.FINISHED and (other := self._following.other_version()):
             self._follow(other)
         if self.state is State.WAITING and time.monotonic() >= self._due:
@@ -175,7 +179,7 @@ class Query:
             self.state = State.RUNNING
             self._started, self._batches_before = time.monotonic(), self._telling.batches
             self._telling.event("started", run_id=str(self._spark_query.runId))
-            self._around.say(f"{self.view.name}: running, to {self.view.to}")
+            self._around.say(f"{self.view.name}: running, to {self.view.where}")
 
     def _build(self) -> Built:
         return self._around.build(self._around.checkpoints.with_limit(self.view))

@@ -3,22 +3,37 @@
 Called by the target `topic:`. A DataFrame that has Kafka's columns already (`value`, and perhaps `key`,
 `headers`, `partition`) is written as it is. Any other row becomes
 
-    key     the text of the key column; several key columns as a JSON object
+    key     the text of the key column, or its bytes; a list, struct or map, or several columns, as JSON
     value   the row as a JSON object; nothing (a tombstone) where its column `_deleted` is true
+
+Times have all their microseconds, as in 2026-11-15T12:30:00.123456Z, and none of them a zone of its own where
+the column has none; bytes are base64. `hw.stream` and `hw.table` read all of it back as it was.
+
+What a target is handed when a view has been built: its DataFrame, and all that belongs to it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headwater.pipelines.declared import View
+from headwater.pipelines.context import Context
+from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.tables import DELETED, MARKS
+from headwater.views.order import quoted
+from headwater.views.tables.record_keys import one_zero
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+
 _KAFKA = {"key", "value", "headers", "partition"}
+EXACT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark's own formats end at the millisecond."""
 
 
 def as_records(frame: DataFrame, view: View, *, updates: bool) -> DataFrame:
@@ -29,20 +44,30 @@ def as_records(frame: DataFrame, view: View, *, updates: bool) -> DataFrame:
     if "value" in columns and columns <= _KAFKA and not view.key:
         return frame
     check_key(view, frame, needed=updates or DELETED in columns)
-    shown = [F.col(f"`{name}`") for name in frame.columns if name not in MARKS]
-    value = F.to_json(F.struct(*shown), {"ignoreNullFields": "false"})
+    shown = [F.col(quoted(name)) for name in frame.columns if name not in MARKS]
+    value = F.to_json(F.struct(*shown), {**EXACT, "ignoreNullFields": "false"})
     if DELETED in columns:
         value = F.when(~F.col(DELETED), value)
-    return frame.select(_key(view).alias("key"), value.alias("value"))
+    return frame.select(_key(view, frame).alias("key"), value.alias("value"))
 
 
-def _key(view: View) -> Column:
+def _key(view: View, frame: DataFrame) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
-    names = [F.col(f"`{name}`") for name in view.key]
+    names = [
+        one_zero(F.col(quoted(name)), frame.schema[name].dataType).alias(name) for name in view.key
+    ]
     if not names:
         return F.lit(None).cast("string")
-    return names[0].cast("string") if len(names) == 1 else F.to_json(F.struct(*names))
+    if len(names) > 1:
+        return F.to_json(F.struct(*names), EXACT)
+    kind = frame.schema[view.key[0]].dataType
+    if isinstance(kind, BinaryType):
+        return names[0]
+    # As text, ["a, b"] and ["a", "b"] would be one key.
+    is_nested = isinstance(kind, ArrayType | MapType | StructType)
+    return F.to_json(names[0], EXACT) if is_nested else names[0].cast("string")
 
 
 def check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
@@ -59,3 +84,16 @@ def check_key(view: View, frame: DataFrame, *, needed: bool) -> None:
             f"rows of the view {view.name!r} ({view.place}) change, so each needs a key",
             hint=f"name its columns: @hw.view({view.name!r}, key=…)",
         )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one view's function."""
+
+    frame: DataFrame
+    view: View
+    rest: str
+    """Of the view's `to`, after the colon."""
+    context: Context
+    updates: bool
+    """Whether a row may come again with other values, so that a key is needed."""

@@ -36,13 +36,26 @@ COMMON = {
     "spark.sql.python.filterPushdown.enabled": "true",
     # RocksDB keeps state outside the heap, and transformWithState needs it.
     "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+    # A commit writes what has changed; all of it, only now and then and beside.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A plan that is cut short cannot be compared with the plan of the last run.
     "spark.sql.debug.maxToStringFields": "10000",
+    # Where in the user's file each column was made: a dozen calls into Java for every one.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # An idle query says where it stands this often: so lag is seen to grow, and to be nothing.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
 }
 # Arrow's Java library otherwise checks every single access to memory, on the way of every row.
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
+# Small batches keep Spark planning, in thousands of methods that are each called a little: to optimise
+# them takes more than it saves. What goes through many rows is optimised all the same, a moment later.
+_JUST_IN_TIME = {
+    "Tier4InvocationThreshold": 50_000,
+    "Tier4MinInvocationThreshold": 6_000,
+    "Tier4CompileThreshold": 150_000,
+    "Tier4BackEdgeThreshold": 400_000,
+}
+"""Of the JVM, each ten times its default."""
 APPLICATION = {
     **{f"spark.executorEnv.{name}": value for name, value in ARROW.items()},
     "spark.python.worker.reuse": "true",
@@ -112,11 +125,14 @@ def settings_for(
         chosen["spark.driver.bindAddress"] = "127.0.0.1"
     if jars:
         chosen["spark.jars"] = ",".join(map(str, jars))
+    java = [f"-XX:{name}={value}" for name, value in _JUST_IN_TIME.items()]
     if log_file is not None:
         config = Path(__file__).with_name("log4j2.properties")
-        chosen["spark.driver.extraJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={config.as_uri()} -Dheadwater.spark.log={log_file}"
-        )
+        java += [
+            f"-Dlog4j2.configurationFile={config.as_uri()}",
+            f"-Dheadwater.spark.log={log_file}",
+        ]
+    chosen["spark.driver.extraJavaOptions"] = " ".join(java)
     return {**chosen, **settings}
 
 

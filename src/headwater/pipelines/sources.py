@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headwater.pipelines import pinned
+from headwater.pipelines import inputs
 from headwater.pipelines.context import Context
-from headwater.pipelines.declared import REAL_TIME
+from headwater.pipelines.declarations import REAL_TIME
 from headwater.pipelines.errors import NotRealTime
+from headwater.views.tables.json_parts import is_altered, part
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 # Views are written in transactions: without this, a view of a view could see what was taken back.
 COMMITTED = {"kafka.isolation.level": "read_committed"}
@@ -46,15 +48,18 @@ def _by_headwater(context: Context, chosen: dict[str, str], schema: str | None) 
             chosen["deadLetterTopic"] = context.view.dead_letters
             context.dead_letters = True
     if context.pinned is not None:
-        return pinned.records(context, context.pinned, chosen)
+        return inputs.records(context, context.pinned, chosen)
     if context.view is not None:
-        chosen |= context.admission(chosen)
+        chosen |= context.bounds(chosen)
+        if context.alone:
+            chosen.setdefault("waitForRecords", "true")
     reader = context.spark.readStream.format("headwater")
     return reader.options(**context.kafka_options(), **chosen).load()
 
 
 def _by_connector(context: Context, chosen: dict[str, str], schema: str | None) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StructType
 
     if ours := [name for name in chosen if name in ("deadLetterTopic", "mode", "columns", "files")]:
         raise NotRealTime(
@@ -71,9 +76,26 @@ def _by_connector(context: Context, chosen: dict[str, str], schema: str | None) 
     records = reader.options(**context.kafka_options(), **chosen).load()
     if schema is None:
         return records
+    row = StructType.fromDDL(schema)
+    assert isinstance(row, StructType)
+    texts = records.withColumn("value", F.col("value").cast("string"))
+    return texts.withColumn("value", exactly("value", (), row))
+
+
+def exactly(name: str, path: tuple[str, ...], row: StructType, marked: str = "") -> Column:
+    """What is at the path of a column's text as a row; an error where it is none, or would be another."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    text = F.col(name)
+    said = F.format_string(
+        "%s: the value at offset %d of partition %d is no JSON, or would be read as another value: a number "
+        "or a time is out of its column's range or has more digits, a map has a key twice, or more follows "
+        "behind the JSON; write it as its columns are, or leave out speed= to have it as a dead letter",
+        *(F.col(f"{marked}{each}") for each in ("topic", "offset", "partition")),
+    )
     # FAILFAST: what does not fit stops the query; null columns would hide it.
-    value = F.from_json(F.col("value").cast("string"), schema, {"mode": "FAILFAST"})
-    return records.withColumn("value", value)
+    read = part(text, path, row, "FAILFAST")
+    return F.when(is_altered(text, path, row), F.raise_error(said).cast(row)).otherwise(read)
 
 
 def _flat(records: DataFrame) -> DataFrame:

@@ -10,30 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
-from headwater.pipelines.declared import FAIL, REAL_TIME, View
+from headwater.pipelines.declarations import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError
-from headwater.pipelines.result import Result
-from headwater.pipelines.rows import check_key
+from headwater.pipelines.rows import Result, check_key
 from headwater.pipelines.tables import DELETED, MARKS
-from headwater.views import registry
-from headwater.views.target import VALIDITY, Kind, Shape, Target, Unavailable
+from headwater.views.targets import registry
+from headwater.views.targets.contract import VALIDITY, Kind, Shape, Target, Unavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from headwater.views.applying import Applying
+    from headwater.pipelines.context import Context
+    from headwater.views.applier import Applying
+
+TRANSACTIONS = "transactions"
+"""Option: the capture's topic of BEGIN and END; source transactions are then applied as a whole."""
 
 
 def writer_of(result: Result) -> Any:
     """Spark's DataStreamWriter for a view in a store."""
     if result.context.speed == REAL_TIME:
         raise NotRealTime(
-            f"the view {result.view.name!r} ({result.view.place}) goes to {result.view.to}, which "
+            f"the view {result.view.name!r} ({result.view.place}) goes to {result.view.where}, which "
             "takes micro-batches",
             hint="leave out speed=, or let it go to a topic",
         )
-    if "transactions" in result.view.options:
+    if TRANSACTIONS in result.view.options:
         raise PipelineError(
             f"the view {result.view.name!r} ({result.view.place}) asks for whole transactions, and is "
             "not over tables",
@@ -45,13 +48,13 @@ def writer_of(result: Result) -> Any:
 
 def applying_of(result: Result) -> Applying:
     """What brings each batch of a view into its store."""
-    from headwater.views.applying import Applying
-    from headwater.views.deadletters import Letters
+    from headwater.views.applier import Applying
+    from headwater.views.dead_letters import Letters
 
     view, context = result.view, result.context
     if context.checkpoint is None:
         raise PipelineError(
-            f"the view {view.name!r} ({view.place}) goes to {view.to}, and nobody says where its "
+            f"the view {view.name!r} ({view.place}) goes to {view.where}, and nobody says where its "
             "checkpoint is",
             hint="run it with headwater run",
         )
@@ -62,7 +65,7 @@ def applying_of(result: Result) -> Applying:
     if view.on_refused != FAIL:
         letters = Letters(view.name, view.dead_letters, context.kafka_options(), context.checkpoint)
         context.dead_letters = True  # so that they are counted
-    return Applying(target, context.checkpoint, letters)
+    return Applying(target, context.checkpoint, letters, states=result.updates)
 
 
 def store_of(view: View, shape: Shape, checkpoint: str | None = None) -> Target:
@@ -78,7 +81,7 @@ def store_of(view: View, shape: Shape, checkpoint: str | None = None) -> Target:
 
 
 def _function(view: View, shape: Shape, checkpoint: str | None) -> Target:
-    from headwater.views.function import FunctionTarget
+    from headwater.views.targets.function import FunctionTarget
 
     folder = shape.options.get("staging") or checkpoint
     assert view.effect is not None
@@ -102,7 +105,7 @@ def shape_of(view: View, frame: DataFrame) -> Shape:
             "the history adds itself",
             hint="give the column another name",
         )
-    from headwater.views.ordering import lacks_time
+    from headwater.views.order import lacks_time
 
     if (missing := lacks_time(frame.columns, shape)) is not None:
         raise PipelineError(
@@ -111,6 +114,12 @@ def shape_of(view: View, frame: DataFrame) -> Shape:
             hint=f"keep {missing} in the result, or name another: options={{'valid_from': COLUMN}}",
         )
     return shape
+
+
+def sink_options(view: View, context: Context, topic: str) -> dict[str, str]:
+    """Of headwater's sink, for a view that goes to a topic: the view's own are among them."""
+    own = {name: text for name, text in view.options.items() if name != TRANSACTIONS}
+    return {**context.kafka_options(), **own, "topic": topic}
 
 
 def kind_of(view: View) -> Kind:
@@ -128,7 +137,7 @@ def _arrow(view: View, schema: StructType) -> Any:
         return to_arrow_schema(shown, timezone="UTC")
     except Exception as error:
         raise PipelineError(
-            f"the view {view.name!r} ({view.place}) has a column that {view.to} cannot keep: {error}",
+            f"the view {view.name!r} ({view.place}) has a column that {view.where} cannot keep: {error}",
             hint="cast it, or write it as text with to_json",
         ) from error
 

@@ -1,15 +1,14 @@
-"""Where a view's result can live: SCHEME:REST to a started writer. The seam for further targets.
+"""Where a view's result can live: SCHEME:REST to a writer that Spark can start.
 
-Called while a view is built. A target is a function that gets the built query and returns Spark's
-DataStreamWriter, with format and options set; the runner adds name, mode, trigger and checkpoint.
-`register` adds one under a new scheme.
+Called while a view is built. `views.targets.registry` knows every scheme; here are the sinks, to which Spark
+writes itself: each gets the built query and returns Spark's DataStreamWriter, with format and options
+set; the runner adds name, mode, trigger and checkpoint. All other schemes are stores (sqlite:,
+postgresql://, …), which `stores` writes to.
 
     topic:NAME      a topic of the log, exactly once
     parquet:PATH    files that Spark writes, exactly once
     memory:         a table in the driver with the view's name, for trying
     console:        the terminal, for trying
-
-Every other scheme is a store of `headwater.views` (sqlite:, postgresql://, …), which `stores` writes to.
 """
 
 from __future__ import annotations
@@ -19,38 +18,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.pipelines import stores
-from headwater.pipelines.declared import REAL_TIME, View, in_store
+from headwater.pipelines.declarations import REAL_TIME, View, in_store
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.result import Result as Result
+from headwater.pipelines.rows import Result as Result
 from headwater.pipelines.rows import as_records
-from headwater.views import batch_name, registry
+from headwater.views import batch_name
+from headwater.views.targets import registry
+from headwater.views.targets.contract import Misfit
+from headwater.views.targets.version_folders import FILES_OF_SPARK, must_be_outside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-Target = Callable[[Result], Any]
-_TARGETS: dict[str, Target] = {}
+Write = Callable[[Result], Any]
+"""From a built query to Spark's DataStreamWriter, which PySpark does not type."""
 
 
-def register(scheme: str, target: Target) -> None:
-    """Make `to="scheme:…"` mean `target`."""
-    _TARGETS[scheme] = target
-
-
-def target_of(view: View) -> tuple[Target, str]:
-    """The target that a view names, and the rest of its name."""
-    scheme, colon, rest = view.to.partition(":")
-    target = _TARGETS.get(scheme)
-    if target is None and in_store(view):
+def target_of(view: View) -> tuple[Write, str]:
+    """What writes a view to where it names, and the rest of that name."""
+    rest = view.to.partition(":")[2]
+    if in_store(view):
         return stores.writer_of, rest
-    if target is None or not colon:
-        known = ", ".join(f"{name}:" for name in (*_TARGETS, *registry.schemes()))
+    sink = registry.sink_for(view.to)
+    if sink is None:
+        known = ", ".join(f"{name}:" for name in registry.schemes())
         raise PipelineError(
-            f"the view {view.name!r} ({view.place}) goes to {view.to!r}, which names no target",
-            hint=f"there are {known}, as in to='topic:{view.name}'",
+            f"the view {view.name!r} ({view.place}) goes to {view.where!r}, which names no target",
+            hint=f"use one of {known}, as in to='topic:{view.name}'",
         )
-    return target, rest
+    return sink, rest
 
 
 def topic_of(view: View) -> str | None:
@@ -60,20 +57,32 @@ def topic_of(view: View) -> str | None:
 
 
 def refuse_leftovers(view: View) -> None:
-    """A query that starts anew must not meet files of its earlier life: Spark would skip its batches."""
+    """A query that starts anew must not meet files of its earlier life, as Spark would skip its batches;
+    nor those of another view or of anybody else, which readers of the folder would take for its own."""
     scheme, _, rest = view.to.partition(":")
-    if scheme == "parquet" and (Path(rest) / "_spark_metadata").exists():
+    if scheme != "parquet" or "://" in rest:
+        return
+    named = f"the view {view.name!r} ({view.place}) starts anew, and"
+    folder = Path(rest)
+    if (folder / FILES_OF_SPARK).exists():
         raise PipelineError(
-            f"the view {view.name!r} ({view.place}) starts anew, and {rest} has files of a query "
-            "before it",
+            f"{named} {rest} has files of a query before it",
             hint=f"move them away: mv {rest} {rest}.old",
+        )
+    try:
+        must_be_outside(folder)
+    except Misfit as error:
+        raise PipelineError(f"{named} {error.args[0]}", hint=error.hint) from error
+    if folder.is_dir() and any(not each.name.startswith(".") for each in folder.iterdir()):
+        raise PipelineError(
+            f"{named} {rest} has files that are not its own", hint="name an empty folder"
         )
 
 
-def _topic(result: Result) -> Any:
+def to_topic(result: Result) -> Any:
     _require_rest(result, "a topic", "topic:orders")
     records = as_records(result.frame, result.view, updates=result.updates)
-    options = {**result.context.kafka_options(), "topic": result.rest}
+    options = stores.sink_options(result.view, result.context, result.rest)
     if result.context.speed == REAL_TIME:
         # Real-time mode takes no Python sink: there, Spark's connector writes, at least once.
         return records.writeStream.format("kafka").options(**options)
@@ -92,16 +101,16 @@ def _topic(result: Result) -> Any:
     return records.writeStream.foreachBatch(write)
 
 
-def _parquet(result: Result) -> Any:
+def to_parquet(result: Result) -> Any:
     _require_rest(result, "a folder", "parquet:data/orders")
     return result.frame.writeStream.format("parquet").option("path", result.rest)
 
 
-def _memory(result: Result) -> Any:
+def to_memory(result: Result) -> Any:
     return result.frame.writeStream.format("memory")
 
 
-def _console(result: Result) -> Any:
+def to_console(result: Result) -> Any:
     return result.frame.writeStream.format("console").option("truncate", "false")
 
 
@@ -111,9 +120,3 @@ def _require_rest(result: Result, what: str, example: str) -> None:
             f"the view {result.view.name!r} ({result.view.place}) does not say {what}",
             hint=f"write to={example!r}",
         )
-
-
-register("topic", _topic)
-register("parquet", _parquet)
-register("memory", _memory)
-register("console", _console)

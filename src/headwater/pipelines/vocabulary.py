@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.pipelines.context import current
-from headwater.pipelines.declared import (
+from headwater.pipelines.declarations import (
     DEAD_LETTER,
     DECLARED,
     KINDS,
@@ -35,7 +35,9 @@ from headwater.pipelines.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Function = TypeVar("Function", bound=Callable[[], Any])
+    from headwater.views.targets.function import Batch
+
+Function = TypeVar("Function", bound="Callable[[], DataFrame]")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -96,7 +98,7 @@ def view(
     name: str,
     *,
     key: str | Sequence[str] = (),
-    to: str | Callable[..., Any] | None = None,
+    to: str | Callable[[Batch], object] | None = None,
     kind: str | None = None,
     on_refused: str = DEAD_LETTER,
     mode: Mode | None = None,

@@ -2,34 +2,42 @@
 
     from headwater import processing as p
 
-    events     a topic in event time: watermark, late topic, idle sources    (timed: its source)
-    windows    tumbling, hopping, session; `sliding`: for each event, the last so and so long
-    clocks     devices with wrong clocks
-    aggregate  aggregates by window that late events can correct             (aggregates, revising)
-    sketches   distinct counts, percentiles, heavy hitters, membership; mergeable, kept in views
-    joins      streams within a time range, and with tables as they were at the event's time
-    searching  documents against stored queries
-    asking     request and reply over the log
+    event_stream   a topic in event time: watermark, late topic, idle sources    (event_time: its source)
+    windows        tumbling, hopping, session_window; `sliding`: for each event, the last so and so long
+    clocks         devices with wrong clocks
+    aggregate      aggregates by window that late events can correct             (aggregates, revisions)
+    sketches       distinct counts, percentiles, heavy hitters, membership; mergeable, kept in views
+    joins          streams within a time range, and with tables as they were at the event's time
+    patterns       sequences of events, as MATCH_RECOGNIZE finds them
+    percolator     documents against stored queries
+    request_reply  questions and answers over the log
 
 Each operator takes and gives DataFrames; what is in between is plain PySpark. Loaded when first used.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from headwater.lazy_names import lazy_names
+
 if TYPE_CHECKING:
+    from headwater.processing import joins as joins
+    from headwater.processing import patterns as patterns
+    from headwater.processing import percolator as percolator
+    from headwater.processing import request_reply as request_reply
+    from headwater.processing.aggregates import approx_count_distinct as approx_count_distinct
+    from headwater.processing.aggregates import approx_percentile as approx_percentile
+    from headwater.processing.aggregates import avg as avg
     from headwater.processing.aggregates import count as count
-    from headwater.processing.aggregates import distinct as distinct
-    from headwater.processing.aggregates import maximum as maximum
+    from headwater.processing.aggregates import max as max
     from headwater.processing.aggregates import mean as mean
-    from headwater.processing.aggregates import minimum as minimum
-    from headwater.processing.aggregates import percentiles as percentiles
-    from headwater.processing.aggregates import total as total
+    from headwater.processing.aggregates import min as min
+    from headwater.processing.aggregates import sum as sum
     from headwater.processing.clocks import corrected as corrected
     from headwater.processing.clocks import corrected_time as corrected_time
-    from headwater.processing.revising import aggregate as aggregate
+    from headwater.processing.event_time.events import event_stream as event_stream
+    from headwater.processing.revisions import aggregate as aggregate
     from headwater.processing.sketches import Distinct as Distinct
     from headwater.processing.sketches import Frequencies as Frequencies
     from headwater.processing.sketches import Members as Members
@@ -38,42 +46,81 @@ if TYPE_CHECKING:
     from headwater.processing.sketches import Top as Top
     from headwater.processing.sketches import rate as rate
     from headwater.processing.sliding_windows import sliding as sliding
-    from headwater.processing.timed.events import events as events
+    from headwater.processing.windows import Window as Window
     from headwater.processing.windows import hopping as hopping
-    from headwater.processing.windows import session as session
+    from headwater.processing.windows import session_window as session_window
     from headwater.processing.windows import tumbling as tumbling
 
 _HOME = {
-    "Distinct": "sketches",
-    "Frequencies": "sketches",
-    "Members": "sketches",
-    "Percentiles": "sketches",
-    "Sets": "sketches",
-    "Top": "sketches",
-    "aggregate": "revising",
-    "corrected": "clocks",
-    "corrected_time": "clocks",
-    "count": "aggregates",
-    "distinct": "aggregates",
-    "events": "timed.events",
-    "hopping": "windows",
-    "maximum": "aggregates",
-    "mean": "aggregates",
-    "minimum": "aggregates",
-    "percentiles": "aggregates",
-    "rate": "sketches",
-    "session": "windows",
-    "sliding": "sliding_windows",
-    "total": "aggregates",
-    "tumbling": "windows",
+    "Distinct": "headwater.processing.sketches",
+    "Frequencies": "headwater.processing.sketches",
+    "Members": "headwater.processing.sketches",
+    "Percentiles": "headwater.processing.sketches",
+    "Sets": "headwater.processing.sketches",
+    "Top": "headwater.processing.sketches",
+    "Window": "headwater.processing.windows",
+    "aggregate": "headwater.processing.revisions",
+    "approx_count_distinct": "headwater.processing.aggregates",
+    "approx_percentile": "headwater.processing.aggregates",
+    "avg": "headwater.processing.aggregates",
+    "corrected": "headwater.processing.clocks",
+    "corrected_time": "headwater.processing.clocks",
+    "count": "headwater.processing.aggregates",
+    "event_stream": "headwater.processing.event_time.events",
+    "hopping": "headwater.processing.windows",
+    "joins": "headwater.processing.joins",
+    "max": "headwater.processing.aggregates",
+    "mean": "headwater.processing.aggregates",
+    "min": "headwater.processing.aggregates",
+    "patterns": "headwater.processing.patterns",
+    "percolator": "headwater.processing.percolator",
+    "rate": "headwater.processing.sketches",
+    "request_reply": "headwater.processing.request_reply",
+    "session_window": "headwater.processing.windows",
+    "sliding": "headwater.processing.sliding_windows",
+    "sum": "headwater.processing.aggregates",
+    "tumbling": "headwater.processing.windows",
 }
+_OLD = {
+    "distinct": "approx_count_distinct",
+    "events": "event_stream",
+    "maximum": "max",
+    "minimum": "min",
+    "percentiles": "approx_percentile",
+    "session": "session_window",
+    "total": "sum",
+}
+"""Names of the release before, which warn."""
 
-__all__ = [*_HOME]
+__all__ = [
+    "Distinct",
+    "Frequencies",
+    "Members",
+    "Percentiles",
+    "Sets",
+    "Top",
+    "Window",
+    "aggregate",
+    "approx_count_distinct",
+    "approx_percentile",
+    "avg",
+    "corrected",
+    "corrected_time",
+    "count",
+    "event_stream",
+    "hopping",
+    "joins",
+    "max",
+    "mean",
+    "min",
+    "patterns",
+    "percolator",
+    "rate",
+    "request_reply",
+    "session_window",
+    "sliding",
+    "sum",
+    "tumbling",
+]
 
-
-def __getattr__(name: str) -> object:
-    if name in ("asking", "joins", "searching"):
-        return import_module(f"headwater.processing.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'headwater.processing' has no attribute {name!r}")
-    return getattr(import_module(f"headwater.processing.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOME, old=_OLD)

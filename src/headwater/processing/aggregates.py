@@ -5,6 +5,8 @@
     partial   events → what is kept         count(1), sum(x), a sketch
     merged    several of these → one        for corrections: the first result and what came late
     finished  what is kept → the value      an estimate, a quotient
+
+They are named as Spark's, and so some hide Python's own: nothing here uses those.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def _as_it_is(value: Column) -> Column:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate; made by `count`, `total`, `minimum`, `maximum`, `mean`, `distinct`, `percentiles`."""
+    """One aggregate; made by `count`, `sum`, `min`, `max`, `avg` and the others below."""
 
     partial: Callable[[], Column]
     merge: Callable[[Column, Column], Column]
@@ -40,11 +42,28 @@ class Aggregate:
         from pyspark.sql import functions as F  # noqa: N812
 
         def merge(one: Column, other: Column) -> Column:
+            if self.kind == "total" and kind.startswith("decimal(38,"):
+                return _wide_sum(one, other, kind)
             return self.merge(one, other).cast(kind)  # the sum of two decimals is a wider one
 
         there = F.filter(partials, lambda each: each.isNotNull())
         rest = F.slice(there, F.lit(2), F.greatest(F.size(there) - 1, F.lit(0)))
         return F.when(F.size(there) > 0, F.reduce(rest, F.get(there, F.lit(0)), merge))
+
+
+def _wide_sum(one: Column, other: Column, kind: str) -> Column:
+    """Of decimals with as many digits as there can be: Spark would make room for one more before the point,
+    and drop the last behind it. Without a point there is none to drop.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    scale = int(kind.rstrip(")").split(",")[1])
+
+    def moved(value: Column, digits: int) -> Column:
+        return F.concat(value.cast("string"), F.lit(f"E{digits}"))
+
+    whole = [moved(each, scale).cast("decimal(38,0)") for each in (one, other)]
+    return moved(whole[0] + whole[1], -scale).cast(kind)
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -58,7 +77,7 @@ def count(column: str | None = None) -> Aggregate:
     return Aggregate(partial, lambda one, other: one + other, kind="count", column=column)
 
 
-def total(column: str) -> Aggregate:
+def sum(column: str) -> Aggregate:
     """The sum. Of floating-point numbers the last digits depend on their order, as always in Spark."""
 
     def partial() -> Column:
@@ -69,7 +88,9 @@ def total(column: str) -> Aggregate:
     return Aggregate(partial, lambda one, other: one + other, kind="total", column=column)
 
 
-def minimum(column: str) -> Aggregate:
+def min(column: str) -> Aggregate:
+    """The smallest value."""
+
     def partial() -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -83,7 +104,9 @@ def minimum(column: str) -> Aggregate:
     return Aggregate(partial, merge, kind="minimum", column=column)
 
 
-def maximum(column: str) -> Aggregate:
+def max(column: str) -> Aggregate:
+    """The largest value."""
+
     def partial() -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -97,7 +120,9 @@ def maximum(column: str) -> Aggregate:
     return Aggregate(partial, merge, kind="maximum", column=column)
 
 
-def mean(column: str) -> Aggregate:
+def avg(column: str) -> Aggregate:
+    """The mean; `mean` is the same, as in Spark."""
+
     def partial() -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -117,7 +142,10 @@ def mean(column: str) -> Aggregate:
     return Aggregate(partial, merge, finished, kind="mean", column=column)
 
 
-def distinct(column: str, *, lg_k: int = Distinct.LG_K) -> Aggregate:
+mean = avg
+
+
+def approx_count_distinct(column: str, *, lg_k: int = Distinct.LG_K) -> Aggregate:
     """About how many different values there are (`Distinct`)."""
 
     def merge(one: Column, other: Column) -> Column:
@@ -128,7 +156,7 @@ def distinct(column: str, *, lg_k: int = Distinct.LG_K) -> Aggregate:
     return Aggregate(lambda: Distinct.sketch(column, lg_k), merge, Distinct.estimate)
 
 
-def percentiles(
+def approx_percentile(
     column: str, ranks: float | Sequence[float], *, k: int = Percentiles.K
 ) -> Aggregate:
     """About the values at these ranks, from 0 to 1 (`Percentiles`)."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.processing.fingerprints import NotAsked, Value, fingerprint, fingerprint_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -22,13 +23,13 @@ class NoJvm(HeadwaterError):
 
 
 def bloom_aggregate(column: str, items: int, fpp: float) -> Column:
-    """The aggregate that Spark's optimizer uses for joins; over a text or a whole number."""
+    """The aggregate that Spark's optimizer uses for joins."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.classic.column import Column as Classic
 
     jvm = _jvm()
-    # A text column goes in as its hash: the aggregate's own texts are not in every version.
-    hashed: Any = F.xxhash64(column)
+    # Values go in as their hash: the aggregate's own texts are not in every version.
+    hashed: Any = fingerprint(column)
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     bits = max(64, math.ceil(-items * math.log(fpp) / math.log(2) ** 2))
     counts = [utils.expression(F.lit(number).cast("long")._jc) for number in (items, bits)]
@@ -61,22 +62,20 @@ class _Read:
 
 
 class BloomFilter(_Read):
-    def contains(self, value: str | int) -> bool:
-        return bool(self._sketch.mightContainLong(_hash(value)))
+    def contains(self, value: Value) -> bool:
+        return bool(self._sketch.mightContainLong(fingerprint_of(value, _jvm())))
 
 
 class CountMin(_Read):
     def count(self, value: str | int | bytes) -> int:
+        if isinstance(value, bool) or not isinstance(value, str | int | bytes | bytearray):
+            raise NotAsked(
+                f"a count-min sketch cannot be asked for {type(value).__name__}",
+                hint="ask for a text, a whole number or bytes, as the column has them",
+            )
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return 0  # no column of whole numbers has it
         return int(self._sketch.estimateCount(value))
-
-
-def _hash(value: str | int) -> int:
-    """As `xxhash64` of a column of that type; a whole number is a BIGINT."""
-    jvm = _jvm()
-    if isinstance(value, int):
-        return int(jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashLong(value, 42))
-    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value)
-    return int(jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String(text, 42))
 
 
 def _stream(sketch: bytes) -> Any:

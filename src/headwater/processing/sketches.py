@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headwater.processing.durations import Duration, micros
+from headwater.processing.fingerprints import Value
 from headwater.processing.jvm_sketches import bloom_aggregate, bloom_filter, count_min_sketch
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ class Frequencies:
 class Members:
     """Whether a value came: Bloom. Never says no of one that did; yes of others in `fpp` of the cases (3 %).
 
-    `items` is how many different values are expected: with more, it says yes more often.
+    `items` is how many different values are expected: with more, it says yes more often. Numbers are asked
+    for by their value, whatever the width of the column; a TIMESTAMP by a datetime with a zone.
     """
 
     FPP = 0.03
@@ -213,7 +215,7 @@ class Members:
         return bloom_aggregate(column, items, fpp)
 
     @staticmethod
-    def contains(sketch: bytes, value: str | int) -> bool:
+    def contains(sketch: bytes, value: Value) -> bool:
         return bloom_filter(sketch).contains(value)
 
     @staticmethod

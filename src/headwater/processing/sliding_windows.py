@@ -5,35 +5,39 @@
     count      1      2   3       2              the 4th sees 3 and itself: 10:07 < 10:08
 
 Spark has this in batch (a window function over a range) and not in streams. Live, events wait until the
-watermark has passed them, as only then all before them are there; then each is given out with its aggregates.
-Keys are gathered in buckets, and each bucket is computed with arrays (numba) instead of key by key. In a
-batch over the past it is Spark's own function, and gives the same rows.
+watermark has passed them, as only then all before them are there; then each is given out with its aggregates
+(`Step`). In a batch over the past it is Spark's own function, and gives the same rows, to the last
+digit: `measures` says of each type of column what is added up, and in which order.
+
+What a bucket of keys remembers between two batches, and what happens to it in one: in Spark's workers.
+
+Each event is sent as its key, its time, its row as text, and for each aggregate whether there
+is a value and which. An event waits until the watermark has passed it, and is kept without its row for as
+long as others can see it. State is one Arrow table for each bucket:
+
+    _by  _at  _row (null: was given out)  _p0 _v0  _p1 _v1 …
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headwater.pipelines.errors import PipelineError
 from headwater.processing.aggregates import Aggregate
+from headwater.processing.clocks import event_micros, mark_of
 from headwater.processing.durations import Duration, micros
+from headwater.processing.measures import DECIMAL, FRACTION, Measure, measure, unsigned_zero
+from headwater.processing.row_text import JSON, packed, quoted, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column, DataFrame
 
+
 BUCKETS = 32
-KINDS = {
-    "count": "bigint",
-    "total": "double",
-    "minimum": "double",
-    "maximum": "double",
-    "mean": "double",
-}
-_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "false"}
-_BUCKET, _KEY, _AT, _ROW = "_bucket", "_by", "_at", "_row"
+_BUCKET = "_bucket"
 
 
 def sliding(
@@ -47,42 +51,32 @@ def sliding(
 ) -> DataFrame:
     """Each event with aggregates over the events of its key in the last `over`: (time − over, time].
 
-    `aggregates` are `count`, `total`, `minimum`, `maximum` and `mean`; all but counts are DOUBLE. Events of
+    `aggregates` are `count`, `sum`, `min`, `max` and `avg`; all but counts are DOUBLE. Events of
     one moment see each other. `buckets`, for how many parts of the keys state is kept, belongs to the
     checkpoint.
     """
     keys = [by] if isinstance(by, str) else list(by)
-    for name, each in aggregates.items():
-        if each.kind not in KINDS:
-            raise PipelineError(
-                f"{name}: a sliding window has count, total, minimum, maximum and mean, and no sketches",
-                hint="use tumbling or hopping windows for it",
-            )
+    measures = {name: measure(name, each, events) for name, each in aggregates.items()}
     length = micros(over)
     if not events.isStreaming:
-        return _in_batch(events, keys, length, time, aggregates)
-    return _live(events, keys, length, time, buckets, aggregates)
+        return _in_batch(events, keys, length, time, measures)
+    return _live(events, keys, length, time, buckets, measures)
 
 
 def _in_batch(
-    events: DataFrame, keys: list[str], length: int, time: str, aggregates: dict[str, Aggregate]
+    events: DataFrame, keys: list[str], length: int, time: str, measures: dict[str, Measure]
 ) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    over = Window.partitionBy(*keys).orderBy(F.unix_micros(time)).rangeBetween(1 - length, 0)
-    functions: dict[str, Callable[[Any], Column]] = {
-        "count": F.count,
-        "total": F.sum,
-        "minimum": F.min,
-        "maximum": F.max,
-        "mean": F.avg,
-    }
-    added = {
-        name: functions[each.kind](_value(each)).over(over).cast(KINDS[each.kind])
-        for name, each in aggregates.items()
-    }
-    return events.withColumns(added)
+    placed = events.withColumns({KEY: _key(events, keys), AT: event_micros(events, time)})
+    order = [each.order() for each in measures.values() if each.in_order]
+    if order:
+        # Spark's window takes rows as they come where they are in its order already.
+        placed = placed.repartition(KEY).sortWithinPartitions(KEY, AT, *order)
+    over = Window.partitionBy(KEY).orderBy(AT).rangeBetween(1 - length, 0)
+    found = placed.withColumns({name: each.over(over) for name, each in measures.items()})
+    return found.select(*(F.col(quoted(name)) for name in (*events.columns, *measures)))
 
 
 def _live(
@@ -91,74 +85,130 @@ def _live(
     length: int,
     time: str,
     buckets: int,
-    aggregates: dict[str, Aggregate],
+    measures: dict[str, Measure],
 ) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    key = F.to_json(F.struct(*keys), _JSON)
-    # The row travels as text: pandas would turn whole numbers that are null into fractions.
-    row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in events.columns)), _JSON)
-    values = {f"_v{n}": _value(each) for n, each in enumerate(aggregates.values())}
+    key = _key(events, keys)
+    numbered = list(enumerate(measures.values()))
     sent = events.select(
         F.pmod(F.hash(key), F.lit(buckets)).alias(_BUCKET),
-        key.alias(_KEY),
-        F.unix_micros(time).alias(_AT),
-        row.alias(_ROW),
-        F.col(f"`{time}`"),  # Spark finds its watermark by this column
-        *(value.cast("double").alias(name) for name, value in values.items()),
+        key.alias(KEY),
+        event_micros(events, time).alias(AT),
+        # The row travels as text: pandas would turn whole numbers that are null into fractions.
+        packed(events.schema).alias(ROW),
+        mark_of(events, time, time),  # Spark finds its watermark by this column
+        *(each.present().alias(counts(n)) for n, each in numbered),
+        *(each.sent().alias(sends(n)) for n, each in numbered),
     )
-    kinds = [each.kind for each in aggregates.values()]
-    names = list(aggregates)
-    found = ", ".join(f"`{name}` {KINDS[kind]}" for name, kind in zip(names, kinds, strict=True))
+    step = Step(length, tuple(measures.values()))
     grouped = sent.groupBy(_BUCKET).applyInPandasWithState(
-        _step(length, kinds, names),
-        outputStructType=f"{_ROW} STRING, {found}",
+        # Not the object itself: Spark asks a function for its name.
+        lambda key, frames, state: step(key, frames, state),
+        outputStructType=f"{ROW} STRING, {step.columns}",
         stateStructType="kept BINARY",
         outputMode="append",
         timeoutConf="EventTimeTimeout",
     )
-    read = F.from_json(_ROW, events.schema, {"timestampFormat": _JSON["timestampFormat"]})
-    whole = grouped.select(read.alias(_ROW), *(F.col(f"`{name}`") for name in names))
-    return whole.select(f"{_ROW}.*", *(F.col(f"`{name}`") for name in names))
+    whole = grouped.select(
+        unpacked(ROW, events.schema).alias(ROW),
+        *(_found(n, each).alias(name) for n, (name, each) in enumerate(measures.items())),
+    )
+    return whole.select(f"{ROW}.*", *(F.col(quoted(name)) for name in measures))
 
 
-def _value(aggregate: Aggregate) -> Column:
+def _found(number: int, measure: Measure) -> Column:
+    """A worker's result. pandas has made null of NaN: where there is something, null was NaN."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    return F.lit(1) if aggregate.column is None else F.col(aggregate.column)
+    value = F.col(finds(number))
+    if measure.kind != "count":
+        value = F.when(F.col(counts(number)), F.coalesce(value, F.lit(float("nan"))))
+    return value.cast(measure.result)
 
 
-def _step(
-    length: int, kinds: list[str], names: list[str]
-) -> Callable[[Any, Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+def _key(events: DataFrame, keys: list[str]) -> Column:
+    """The key as a text, equal where Spark's own grouping says so: NaN is NaN, and zero has no sign."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import DoubleType, FloatType
+
+    kinds = events.select(*keys).schema if keys else ()
+    named = [
+        unsigned_zero(F.col(name)).cast(each.dataType).alias(each.name)
+        if isinstance(each.dataType, DoubleType | FloatType)
+        else F.col(name)
+        for name, each in zip(keys, kinds, strict=True)
+    ]
+    return F.to_json(F.struct(*named), JSON) if named else F.lit("{}")
+
+
+KEY, AT, ROW = "_by", "_at", "_row"
+
+
+def counts(number: int) -> str:
+    """The column that says whether there is a value."""
+    return f"_p{number}"
+
+
+def sends(number: int) -> str:
+    return f"_v{number}"
+
+
+def finds(number: int) -> str:
+    return f"_r{number}"
+
+
+@dataclass(frozen=True)
+class Step:
     """What happens to a bucket in a batch: take in, give out what is over, forget what is too old."""
 
-    def step(_: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    length: int
+    measures: tuple[Measure, ...]
+
+    @property
+    def columns(self) -> str:
+        """What a worker gives for the aggregates, as Spark's schema."""
+        return ", ".join(
+            f"{counts(n)} BOOLEAN, {finds(n)} {each.result}" for n, each in enumerate(self.measures)
+        )
+
+    def __call__(
+        self, _: Any, frames: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        from headwater.processing.ranges import aggregated
-
-        values = [f"_v{n}" for n in range(len(kinds))]
-        parts = [_unpacked(state.get[0])] if state.exists else []
-        parts += [frame[[_KEY, _AT, _ROW, *values]] for frame in frames if len(frame)]
+        names = [name(n) for n in range(len(self.measures)) for name in (counts, sends)]
+        parts = [_of_today(_unpacked(state.get[0]), self.measures)] if state.exists else []
+        parts += [frame[[KEY, AT, ROW, *names]] for frame in frames if len(frame)]
         watermark = state.getCurrentWatermarkMs() * 1000
         held = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         if held.empty:
             return
-        held = held.sort_values([_KEY, _AT, _ROW], kind="stable", ignore_index=True)
-        # Without a row: given out before, and kept for those that come after it.
-        due = (held[_AT] <= watermark) & held[_ROW].notna()
+        held = held.sort_values([KEY, AT, *self._order()], kind="stable", ignore_index=True)
+        due = ((held[AT] <= watermark) & held[ROW].notna()).to_numpy()
         if due.any():
-            keys = held[_KEY].factorize()[0]
-            columns = aggregated(keys, held[_AT].to_numpy(), held[values].to_numpy(), kinds, length)
-            out = pd.DataFrame(dict(zip(names, columns, strict=True)))[due]
-            out.insert(0, _ROW, held[_ROW][due])
-            held.loc[due, _ROW] = None
-            yield out
-        held = held[(held[_AT] > watermark - length) | held[_ROW].notna()]
+            yield self._given_out(held, due)
+            held.loc[due, ROW] = None
+        held = held[(held[AT] > watermark - self.length) | held[ROW].notna()]
         _keep(held, state, watermark)
 
-    return step
+    def _order(self) -> list[str]:
+        """As `Measure.order` has it: what is missing, then from the smallest on, then NaN."""
+        ordered = [n for n, each in enumerate(self.measures) if each.in_order]
+        return [name(n) for n in ordered for name in (counts, sends)]
+
+    def _given_out(self, held: pd.DataFrame, due: Any) -> pd.DataFrame:
+        import pandas as pd
+
+        from headwater.processing.ranges import Ranges
+
+        ranges = Ranges.of(held[KEY].factorize()[0], held[AT].to_numpy(), self.length, due)
+        out: dict[str, Any] = {ROW: held[ROW].to_numpy()[due]}
+        for number, each in enumerate(self.measures):
+            present = held[counts(number)].to_numpy(dtype=bool)
+            found = ranges.measured(each, present, held[sends(number)])
+            out[counts(number)], out[finds(number)] = found.there, found.values
+        return pd.DataFrame(out)
 
 
 def _keep(held: pd.DataFrame, state: Any, watermark: int) -> None:
@@ -166,9 +216,9 @@ def _keep(held: pd.DataFrame, state: Any, watermark: int) -> None:
         state.remove()
         return
     state.update((_packed(held),))
-    waiting = held[_AT][held[_ROW].notna()]
+    waiting = held[AT][held[ROW].notna()]
     # With none that waits, the next event of the bucket, or the end of the range, brings it back.
-    next_us = int(waiting.min()) if len(waiting) else int(held[_AT].max()) + 1
+    next_us = int(waiting.min()) if len(waiting) else int(held[AT].max()) + 1
     state.setTimeoutTimestamp(max(-(-next_us // 1000) - 1, watermark // 1000 + 1))
 
 
@@ -187,3 +237,18 @@ def _unpacked(data: bytes) -> pd.DataFrame:
 
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all().to_pandas()
+
+
+def _of_today(frame: pd.DataFrame, measures: tuple[Measure, ...]) -> pd.DataFrame:
+    """State of versions that kept every value as a fraction, and NaN where there was none."""
+    for number, each in enumerate(measures):
+        if counts(number) in frame.columns:
+            continue
+        value = frame[sends(number)]
+        frame[counts(number)] = value.notna()
+        value = value.fillna(0.0)
+        if each.form == DECIMAL:
+            frame[sends(number)] = [f"{one:.{each.scale}f}" for one in value]
+        elif each.form != FRACTION:
+            frame[sends(number)] = value.astype("int64")
+    return frame

@@ -5,8 +5,8 @@
                    ├────────┤
     session    ├─e──e──────e─gap┤   ├─e─gap┤       as long as events come
 
-`events` gives each event its `window`; all three are Spark's own functions. The source asks the same value
-when the windows of an event end (`first_end`, `last_end`), to know what Spark would drop as late.
+`event_stream` gives each event its `window`; all three are Spark's own functions. The source asks the same
+value when the windows of an event end (`first_end`, `last_end`), to know what Spark would drop as late.
 Windows begin at multiples of their length since 1970, in UTC, moved by `offset`.
 """
 
@@ -31,7 +31,7 @@ class BadWindow(HeadwaterError):
 
 @dataclass(frozen=True)
 class Window:
-    """Made by `tumbling`, `hopping` and `session`; lengths are microseconds."""
+    """Made by `tumbling`, `hopping` and `session_window`; lengths are microseconds."""
 
     kind: str
     size: int
@@ -96,7 +96,7 @@ def hopping(size: Duration, every: Duration, *, offset: Duration = "0 seconds") 
     return Window(HOPPING, length, step, micros(offset) % step)
 
 
-def session(gap: Duration) -> Window:
+def session_window(gap: Duration) -> Window:
     """From a first event on, for as long as the next one comes within the gap; one for each key."""
     length = _positive(gap, "the gap")
     return Window(SESSION, length, length)

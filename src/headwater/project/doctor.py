@@ -10,13 +10,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headwater.errors import HeadwaterError
 from headwater.log.meta import cluster_id
-from headwater.project import record
+from headwater.project import packages, record
 from headwater.project.file import Project
 from headwater.project.hello import Answer, cluster_at, hello
+from headwater.project.parts import Part, parts_of
 from headwater.project.ports import cannot_listen
 
 DISK_BYTES = 1024**3
@@ -29,7 +31,7 @@ class Finding:
     name: str
     ok: bool
     sentence: str
-    mend: str | None = None
+    remedy: str | None = None
 
 
 def examine(project: Project) -> Iterator[Finding]:
@@ -41,6 +43,8 @@ def examine(project: Project) -> Iterator[Finding]:
         if project.pipelines:
             yield from guarded("java", _java)
             yield from guarded("pipelines", lambda: _pipelines(project))
+        for part in parts_of(project):
+            yield from guarded(f"packages of {part.name}", partial(_packages, part))
         for name in project.captures:
             yield from _captured(project, name)
 
@@ -50,7 +54,7 @@ def guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
     try:
         yield check()
     except HeadwaterError as error:
-        yield Finding(name, False, str(error), error.hint)
+        yield Finding(name, False, error.sentence, error.hint)
     except Exception as error:
         yield Finding(name, False, f"{type(error).__name__}: {error}")
 
@@ -61,14 +65,14 @@ def _log(project: Project) -> Finding:
     is_up, _ = record.read(record.FOLDER)
     if project.bootstrap is not None or is_up:
         if answer is Answer.BROKER and project.bootstrap is None and not _is_own(project):
-            mend = "stop what is there, or give another `listen` in [log]"
-            return Finding("log", False, f"the broker at {address} is another project's", mend)
+            remedy = "stop what is there, or give another `listen` in [log]"
+            return Finding("log", False, f"the broker at {address} is another project's", remedy)
         if answer is Answer.BROKER:
             return Finding("log", True, f"a broker answers at {address}")
-        mend = (
+        remedy = (
             "start it, or correct bootstrap in [log]" if project.bootstrap else "headwater status"
         )
-        return Finding("log", False, f"{answer.value} at {address}", mend)
+        return Finding("log", False, f"{answer.value} at {address}", remedy)
     taken: str | None = f"{address} is taken by {answer.value}"
     if answer is Answer.NOBODY:
         taken = cannot_listen(address)
@@ -92,6 +96,13 @@ def _disk(project: Project) -> Finding:
     return Finding("disk", True, sentence)
 
 
+def _packages(part: Part) -> Finding:
+    lack = packages.lacking(part.needs)
+    if lack is not None:
+        return Finding(f"packages of {part.name}", False, f"it {lack[0]}", lack[1])
+    return Finding(f"packages of {part.name}", True, "all that it imports is installed")
+
+
 def _java() -> Finding:
     from headwater.pipelines.java import java_home
 
@@ -103,7 +114,7 @@ def _pipelines(project: Project) -> Finding:
     if missing:
         names = ", ".join(missing)
         return Finding("pipelines", False, f"there is no {names}", "correct [pipelines] paths")
-    from headwater.pipelines.loading import load, read
+    from headwater.pipelines.loader import load, read
 
     views = load(read(map(Path, project.pipelines)))
     unknown = sorted(set(project.views) - {view.name for view in views})
@@ -129,10 +140,10 @@ def _captured(project: Project, name: str) -> Iterator[Finding]:
         finally:
             source.close()
     except HeadwaterError as error:
-        yield Finding(f"capture {name}", False, str(error), error.hint)
+        yield Finding(f"capture {name}", False, error.sentence, error.hint)
         return
     except Exception as error:
         yield Finding(f"capture {name}", False, f"{type(error).__name__}: {error}")
         return
     for each in found:
-        yield Finding(f"capture {name}: {each.name}", each.ok, each.sentence, each.mend)
+        yield Finding(f"capture {name}: {each.name}", each.ok, each.sentence, each.remedy)

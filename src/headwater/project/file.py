@@ -16,18 +16,18 @@ its line and what mends it; a file with a mistake starts nothing.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, nearest
+from headwater.project import spark_master, tls
+from headwater.secrets import is_reference
 
 FILE = "headwater.toml"
-_REFERENCE = re.compile(r"\$\{\w+\}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:,]+):([0-9]{1,5})")
 
 
@@ -81,7 +81,7 @@ def load(path: Path) -> Project:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadProject(f"{path} is not TOML: {error}", hint="mend that line") from None
+        raise BadProject(f"{path} is not TOML: {error}", hint="correct that line") from None
     reader = _Reader(path, text)
     project = reader.read(document)
     if reader.mistakes:
@@ -129,11 +129,12 @@ def _is_choice(value: object) -> str | None:
 
 
 def _is_reference(value: object) -> str | None:
-    good = isinstance(value, str) and _REFERENCE.fullmatch(value)
-    return None if good else 'is no "${NAME}": secrets come from the environment'
+    said = 'is no "${NAME}" and no "file:/…": secrets come from the environment or files'
+    return None if isinstance(value, str) and is_reference(value) else said
 
 
 _Check = Callable[[object], str | None]
+_PAGE: dict[str, _Check] = {"listen": _is_address, "tls": tls.complaint}
 _SECTIONS: dict[str, dict[str, _Check]] = {
     "log": {
         "data": _is_text,
@@ -142,7 +143,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "settings": _are_settings,
     },
     "spark": {
-        "master": _is_text,
+        "master": spark_master.complaint,
         "remote": _is_text,
         "checkpoints": _is_text,
         "conf": _are_settings,
@@ -152,7 +153,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "batch_records_max": _is_count,
         "batch_bytes_max": _is_count,
     },
-    "console": {"listen": _is_address, "read_only": _is_choice, "token": _is_reference},
+    "console": {**_PAGE, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
 
@@ -169,7 +170,7 @@ class _Reader:
         for name in document:
             known = (*_SECTIONS, *_NAMED, "edges")
             if name not in known:
-                self._say(name, None, f"there is no section [{name}]{_nearest(name, known)}")
+                self._say(name, None, f"there is no section [{name}]{nearest(name, known)}")
         found = {name: self._section(name, document.get(name, {})) for name in _SECTIONS}
         log, spark = found["log"], found["spark"]
         if "bootstrap" in log and "data" in log:
@@ -218,7 +219,7 @@ class _Reader:
         for key, value in section.items():
             check = _SECTIONS[name].get(key)
             if check is None:
-                near = _nearest(key, _SECTIONS[name])
+                near = nearest(key, _SECTIONS[name])
                 self._say(name, key, f"[{name}] has no setting {key!r}{near}")
             elif (complaint := check(value)) is not None:
                 self._say(name, key, f"{key} = {value!r} {complaint}")
@@ -248,7 +249,7 @@ class _Reader:
             from_mapping(name, section, "127.0.0.1:9092")
         except HeadwaterError as error:
             hint = f" ({error.hint})" if error.hint else ""
-            self._say(f"capture.{name}", None, f"{error}{hint}")
+            self._say(f"capture.{name}", None, f"{error.sentence}{hint}")
 
     def _view(self, name: str, section: dict[str, Any]) -> None:
         complaint = _is_text(section["to"])
@@ -294,8 +295,3 @@ def _texts(section: Mapping[str, Any]) -> dict[str, str]:
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in section.items()
     }
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import socket
+import ssl
 import struct
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 
 # ApiVersions version 0: size, api key 18, version 0, correlation id 1, no client id. Every broker
 # takes it as the first request of a connection, whatever versions it speaks.
@@ -80,17 +81,33 @@ def _text(answer: bytes, at: int) -> tuple[str | None, int]:
     return answer[at + 2 : end].decode(), end
 
 
-def page_answers(address: str, timeout_s: float) -> bool:
-    """Whether the console is at HOST:PORT, and well."""
+def page_answers(address: str, timeout_s: float, *, is_secure: bool = False) -> bool:
+    """Whether the console, or the edges, are at HOST:PORT, and well."""
     host, _, port = address.strip().rpartition(":")
-    connection = HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+    place = (host.strip("[]"), int(port))
+    connection = (
+        HTTPSConnection(*place, timeout=timeout_s, context=_unchecked())
+        if is_secure
+        else HTTPConnection(*place, timeout=timeout_s)
+    )
     try:
+        connection.connect()
         connection.request("GET", "/healthz", headers={"Host": "localhost"})
         return connection.getresponse().status == 200
+    except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+        return is_secure  # it has shown its certificate, and wants to see ours (ssl.client.auth)
     except (OSError, HTTPException):
         return False
     finally:
         connection.close()
+
+
+def _unchecked() -> ssl.SSLContext:
+    """Nothing is told to whoever answers, and nothing of the answer is used but that there is one."""
+    made = ssl.create_default_context()
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_NONE
+    return made
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

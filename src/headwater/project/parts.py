@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.project import packages
 from headwater.project.file import Project
+from headwater.secrets import Environment
 
 BROKER, PIPELINES, CONSOLE, EDGES = "broker", "pipelines", "console", "edges"
 CONSOLE_LISTEN = "127.0.0.1:8765"
@@ -31,8 +33,14 @@ class Part:
     """An address where a broker answers once the part is ready; None: ready when it runs."""
     page_at: str | None = None
     """An address where a web page answers once the part is ready. Such a part waits for nobody."""
+    is_secure: bool = False
+    """Whether that page is behind TLS."""
     data: str | None = None
     """Of a broker: the folder whose cluster has to be the one that answers."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Added to the supervisor's own: secrets, as everybody sees a process's words."""
+    needs: packages.Needs = field(default_factory=dict)
+    """What must be installed before it can start."""
 
     @property
     def is_asked(self) -> bool:
@@ -73,14 +81,23 @@ def parts_of(project: Project) -> list[Part]:
 
 def _broker(project: Project) -> Part:
     words = ["broker", "--data", project.data, "--listen", project.listen]
+    secrets = Environment()
     for name, value in project.settings.items():
-        words += ["--set", f"{name}={value}"]
-    return Part(BROKER, tuple(words), stops=3, answers_at=project.listen, data=project.data)
+        words += ["--set", secrets.setting(name, value)]
+    return Part(
+        BROKER,
+        tuple(words),
+        stops=3,
+        answers_at=project.listen,
+        data=project.data,
+        environment=secrets,
+    )
 
 
 def _capture(project: Project, name: str) -> Part:
     words = ("capture", "run", name, "--file", project.path.name, "--bootstrap", project.address)
-    return Part(f"capture {name}", words, stops=1)
+    needs = packages.of_stores([project.captures[name].get("from")])
+    return Part(f"capture {name}", words, stops=1, needs=needs)
 
 
 def _pipelines(project: Project) -> Part:
@@ -91,19 +108,43 @@ def _pipelines(project: Project) -> Part:
         words += ["--batch-records-max", str(project.batch_records_max)]
     if project.batch_bytes_max != Project.batch_bytes_max:
         words += ["--batch-bytes-max", str(project.batch_bytes_max)]
+    secrets = Environment()
+    words += placed(project, secrets)
+    needs = {
+        **packages.PIPELINES,
+        **(packages.REMOTE if project.remote else {}),
+        **packages.of_stores(view["to"] for view in project.views.values()),
+    }
+    return Part(PIPELINES, tuple(words), stops=2, environment=secrets, needs=needs)
+
+
+def placed(project: Project, secrets: Environment) -> list[str]:
+    """What the file says of Spark and of where views live, for a command that runs them."""
+    words: list[str] = []
     for name, value in project.conf.items():
-        words += ["--conf", f"{name}={value}"]
+        words += ["--conf", secrets.setting(name, value)]
     for name, view in project.views.items():
-        words += ["--to", f"{name}={view['to']}"]
-    return Part(PIPELINES, tuple(words), stops=2)
+        words += ["--to", f"{name}={secrets.address(view['to'])}"]
+    return words
 
 
 def _console(project: Project, console: Mapping[str, Any]) -> Part:
     # Its settings, the token among them, it reads from the file itself: words are seen by everybody.
     words = ("console", "--project", project.path.name)
-    return Part(CONSOLE, words, stops=0, page_at=console.get("listen", CONSOLE_LISTEN))
+    at = console.get("listen", CONSOLE_LISTEN)
+    return Part(
+        CONSOLE,
+        words,
+        stops=0,
+        page_at=at,
+        is_secure=bool(console.get("tls")),
+        needs=packages.CONSOLE,
+    )
 
 
 def _edges(project: Project, edges: Mapping[str, Any]) -> Part:
     words = ("edges", "--project", project.path.name)
-    return Part(EDGES, words, stops=1, page_at=edges.get("listen", EDGES_LISTEN))
+    at = edges.get("listen", EDGES_LISTEN)
+    return Part(
+        EDGES, words, stops=1, page_at=at, is_secure=bool(edges.get("tls")), needs=packages.EDGES
+    )

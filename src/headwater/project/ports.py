@@ -2,17 +2,25 @@
 
 `bind(0)` gives a port from the range that clients get theirs from, too. A server on such a port that is
 killed and started again may find it taken, or worse: another server answers there in its place.
+
+Where a web server listens, and which names for that place a browser may use; pure.
+
+For the console and the edges. On the loopback only names of the loopback are answered: a page elsewhere
+could otherwise give its own name our address (DNS rebinding) and read us with the visitor's browser.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import ipaddress
 import os
 import random
 import socket
 import tempfile
+from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 # Linux gives clients those from 32768 on, macOS from 49152.
 _FIRST, _END = 10_000, 32_768
@@ -50,3 +58,42 @@ def free_port() -> int:
             _held.append(lock)
             return port
         os.close(lock)
+
+
+def split(address: str) -> tuple[str, int]:
+    """HOST:PORT as the two; the host without brackets. Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8765")
+    return host.strip("[]"), int(port)
+
+
+@lru_cache(1000)
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def url_of(host: str, port: int, *, is_secure: bool = False) -> str:
+    scheme = "https" if is_secure else "http"
+    return f"{scheme}://[{host}]:{port}/" if ":" in host else f"{scheme}://{host}:{port}/"
+
+
+def host_of(header: str) -> str:
+    """The name in a Host header, without the port."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "") if header else ""
+    except ValueError:
+        return ""  # brackets that do not close
+
+
+def same_origin(origin: str, host_header: str) -> bool:
+    """Whether an Origin header means the place that the Host header names."""
+    try:
+        return bool(host_header) and urlsplit(origin).netloc.lower() == host_header.lower()
+    except ValueError:
+        return False

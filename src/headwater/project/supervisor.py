@@ -10,6 +10,8 @@ part prints goes to its own file and, with its name before each line, to whoever
 from __future__ import annotations
 
 import fcntl
+import math
+import os
 import signal
 import subprocess
 import time
@@ -19,12 +21,12 @@ from typing import IO
 
 from headwater.errors import HeadwaterError
 from headwater.log.meta import cluster_id
-from headwater.project import record
+from headwater.project import packages, record
 from headwater.project.admission import require_free
 from headwater.project.hello import cluster_at, page_answers
 from headwater.project.leash import leashed
-from headwater.project.part_log import PartLog
 from headwater.project.parts import Part
+from headwater.project.record import PartLog
 
 LOOK_EVERY_S = 0.1
 STOP_PATIENCE_S = 60.0
@@ -43,7 +45,7 @@ class Keeper:
 
     def __init__(self, part: Part, folder: Path, work: Path) -> None:
         self.part = part
-        page = f"http://{part.page_at}/" if part.page_at else None
+        page = f"http{'s' * part.is_secure}://{part.page_at}/" if part.page_at else None
         self._log = PartLog(folder / part.log_name)
         self.entry = record.Entry(part.name, log=str(self._log.path), since=time.time(), page=page)
         self._work = work
@@ -66,7 +68,8 @@ class Keeper:
         if process is None:
             if time.monotonic() < self._due:
                 return None
-            return self._start()
+            lack = packages.lacking(self.part.needs)
+            return self._start() if lack is None else self._cannot(*lack)
         code = process.poll()
         if code is not None:
             return self._ended(code)
@@ -106,6 +109,7 @@ class Keeper:
             self._process = subprocess.Popen(
                 leashed(*self.part.command),
                 cwd=self._work,
+                env={**os.environ, **self.part.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -116,10 +120,17 @@ class Keeper:
         self._enter("starting" if self.part.is_asked else "running")
         return self.entry.state
 
+    def _cannot(self, lack: str, remedy: str) -> str:
+        """Starting it would only fail, now and later: it is not tried again."""
+        self._due = math.inf
+        self.entry.reason = f"{lack}: {remedy}"
+        self._enter("stopped")
+        return f"cannot start: it {lack}; {remedy}, then start `headwater up` again"
+
     def answers(self) -> bool:
         """Whether it is there for others; a broker only if it serves this project's own folder."""
         if self.part.page_at is not None:
-            return page_answers(self.part.page_at, timeout_s=0.5)
+            return page_answers(self.part.page_at, timeout_s=0.5, is_secure=self.part.is_secure)
         assert self.part.answers_at is not None and self.part.data is not None
         own = cluster_id(self._work / self.part.data)
         return own is not None and cluster_at(self.part.answers_at, timeout_s=0.5) == own
@@ -150,7 +161,7 @@ class Supervisor:
         self._address = address
         self._say = say
         self._stopping = False
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._take()
         self._keepers = [Keeper(part, self._folder, work) for part in parts]
 

@@ -1,4 +1,4 @@
-"""Ring 0: the record and the batch it travels in. Pure functions over bytes: no files, no sockets,
+"""The record and the batch it travels in. Pure functions over bytes: no files, no sockets,
 no clock. Everyone who touches the log's bytes calls these modules by name:
 
     batch     the 61-byte header, checksum, offsets; batches as units

@@ -15,7 +15,8 @@ they walk what they fetched. The layout is Kafka's, on the wire and on disk alik
     23      4  last_offset_delta  last offset minus base_offset
     27      8  base_timestamp     what the records' timestamp deltas are relative to
     35      8  max_timestamp      the largest timestamp, or the append time
-    43      8  producer_id        -1 when the producer is not idempotent
+    43      8  producer_id        -1 when the producer is not idempotent, -2 when the broker itself writes
+                                  what it must be able to tell from its clients' records
     51      2  producer_epoch
     53      4  base_sequence
     57      4  record_count       records that are present
@@ -47,6 +48,7 @@ from headwater.record.errors import (
 from headwater.record.varint import Buffer
 
 __all__ = [
+    "BROKER_PRODUCER_ID",
     "CRC_START",
     "HEADER_BYTES",
     "LOG_OVERHEAD",
@@ -54,6 +56,7 @@ __all__ = [
     "Buffer",
     "CorruptBatch",
     "InvalidBatch",
+    "Produced",
     "RecordError",
     "UnknownMagic",
     "check",
@@ -68,6 +71,8 @@ __all__ = [
     "with_append_time",
 ]
 
+BROKER_PRODUCER_ID = -2
+"""`validate` refuses it of every client."""
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
 """Bytes up to and including batch_length, which counts only what follows it."""
@@ -192,6 +197,16 @@ def scan(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         position += header.size
 
 
+class Produced(NamedTuple):
+    """A batch that a client sent, and that is sound."""
+
+    header: BatchHeader
+    """As it came; its `max_timestamp` need not be true."""
+    earliest: int
+    """The earliest timestamp of its records, as they say themselves; -1 if they have none."""
+    latest: int
+
+
 def validate_produced(
     buffer: Buffer,
     *,
@@ -199,7 +214,7 @@ def validate_produced(
     on_payload: Callable[[int], None] | None = None,
     headers_max: int = validate.HEADERS_MAX,
     on_headers: Callable[[int], None] | None = None,
-) -> BatchHeader:
+) -> Produced:
     """Check the one batch that a client sent, and each of its records (`validate`).
 
     Raises CorruptBatch for damage, which a client may mend by sending it again; UnknownMagic for old
@@ -229,7 +244,7 @@ def validate_produced(
         if on_payload is not None:
             on_payload(len(records))
     try:
-        headers = validate.check_records(
+        looked = validate.check_records(
             records, start, header.record_count, header.base_timestamp, headers_max
         )
     except PayloadTooLarge:
@@ -237,8 +252,9 @@ def validate_produced(
     except CorruptBatch as error:
         raise InvalidBatch(str(error)) from error
     if on_headers is not None:
-        on_headers(headers)
-    return header
+        on_headers(looked.headers)
+    validate.check_latest(looked.latest)
+    return Produced(header, looked.earliest, looked.latest)
 
 
 def restamp(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:

@@ -20,6 +20,7 @@ ends. Offset deltas must rise from record to record, but not by one: compaction 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.record import batch as batches
@@ -29,7 +30,7 @@ from headwater.record.builder import build
 from headwater.record.errors import CorruptBatch
 from headwater.record.varint import Buffer
 
-__all__ = ["Headers", "Record", "build", "decode", "first_at_or_after", "keys"]
+__all__ = ["Headers", "Record", "build", "decode", "first_at_or_after", "keys", "payload", "times"]
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -61,6 +62,31 @@ def decode(batch: Buffer, position: int = 0) -> list[Record]:
         at = header.max_timestamp
         return [record._replace(timestamp=at) for record in records]
     return records
+
+
+def payload(batch: Buffer, header: BatchHeader) -> bytes:
+    """The records of a batch, uncompressed."""
+    return _payload(batch, 0, header)
+
+
+def times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp) of each record in an uncompressed payload; nothing else of them is looked at."""
+    position, end = 0, len(data)
+    at = header.max_timestamp if header.is_log_append_time else None
+    try:
+        for _ in range(header.record_count):
+            size, position = varint.read(data, position, end)
+            record_end = position + (size >> 1)
+            if size & 1 or record_end > end:
+                raise CorruptBatch(f"a record at byte {position} has an impossible length")
+            delta, position = varint.read(data, position + 1, record_end, 10)
+            number, _ = varint.read(data, position, record_end)
+            timestamp = header.base_timestamp + ((delta >> 1) ^ -(delta & 1))
+            offset = header.base_offset + ((number >> 1) ^ -(number & 1))
+            yield offset, timestamp if at is None else at
+            position = record_end
+    except IndexError:
+        raise CorruptBatch("the records break off") from None
 
 
 def _payload(batch: Buffer, position: int, header: BatchHeader) -> bytes:

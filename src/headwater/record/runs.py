@@ -5,7 +5,8 @@ which of its bytes are lengths, which are the timestamp and the number. Each of 
 looked at in many records at once, as a column of the bytes that lie one record apart:
 
     lengths of record, key, value and headers         the same byte in all of them
-    timestamp delta                                   as many bytes in all of them, of any value
+    timestamp delta                                   as many bytes in all of them, of any value;
+                                                      the smallest and the largest are found
     offset delta                                      what the records' numbers are spelt like
 
 Nothing is refused here: whatever does not fit the pattern is left to be looked at one by one.
@@ -13,28 +14,34 @@ Nothing is refused here: whatever does not fit the pattern is left to be looked 
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from typing import Literal
 
 _HIGH = bytes(range(128, 256))
 _LOW = bytes(range(128))
 _FEW = 256
 _HEADERS_MAX = 2 * 10
+_CASTS: tuple[tuple[int, Literal["H", "I", "Q"]], ...] = ((2, "H"), (4, "I"), (8, "Q"))
+_CHANGES_MAX = 8
 _WIDTHS = ((64, 1), (8192, 2), (1 << 20, 3))
 """Numbers below the first are spelt in the second many bytes (zigzag: see `varint`)."""
 
 
-def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int]:
-    """How many records from the one at `start` on are sound and of its shape; where they end."""
+def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int, list[int]]:
+    """How many records from the one at `start` on are sound and of its shape; where they end; their
+    timestamp deltas in zigzag, those between the earliest and the latest left out."""
     try:
         pattern = _pattern(data, start, number)
     except IndexError:
         pattern = None
     if pattern is None:
-        return 0, start
+        return 0, start, []
     size, fixed, high, low, (at, width, most) = pattern
     left = min(count, most) - number
     left = min(left, (len(data) - start) // size)
     total, few = 0, _FEW
+    spelt: set[int] = set()
     while total < left:
         first = start + total * size
         same = wanted = min(few, left - total)
@@ -43,17 +50,61 @@ def alike(data: bytes, start: int, number: int, count: int) -> tuple[int, int]:
         for place, byte in fixed:
             column = data[first + place : first + place + (same - 1) * size + 1 : size]
             same -= len(column.lstrip(byte))
+        stamps: list[bytes] = []
         for place in high:
             column = data[first + place : first + place + (same - 1) * size + 1 : size]
             same -= len(column.lstrip(_HIGH))
+            stamps.append(column)
         column = data[first + low : first + low + (same - 1) * size + 1 : size]
         if not column.isascii():
             same -= len(column.lstrip(_LOW))
+        spelt |= _distinct([each[:same] for each in (*stamps, column)])
         total += same
         if same < wanted:
             break
         few *= 8
-    return total, start + total * size
+    return total, start + total * size, _extremes(spelt, len(high) + 1)
+
+
+def _extremes(spelt: set[int], width: int) -> list[int]:
+    """Of integers in zigzag those that may be the smallest or the largest."""
+    # Spelt in as many bytes, they are in the order of their spellings.
+    ordered = sorted(spelt)
+    kinds = ([each for each in ordered if not each & 1], [each for each in ordered if each & 1])
+    # Two of each end: one of them may stand for no timestamp at all.
+    ends = [end for each in kinds for end in (*each[:2], *each[-2:])]
+    return [_value(end, width) for end in ends]
+
+
+def _distinct(columns: list[bytes]) -> set[int]:
+    """What is spelt by these columns of bytes, the lowest first: each spelling as a number."""
+    if len(columns) == 1:
+        return set(columns[0])
+    # Times are near one another: their highest bytes change a few times at most.
+    *lower, highest = columns
+    found: set[int] = set()
+    begin, shift = 0, 8 * len(lower)
+    for _ in range(_CHANGES_MAX):
+        end = len(highest) - len(highest[begin:].lstrip(highest[begin : begin + 1]))
+        below = _distinct([column[begin:end] for column in lower])
+        top = highest[begin] << shift
+        found |= {top | each for each in below} if top else below
+        if end == len(highest):
+            return found
+        begin = end
+    return found | _distinct_of_many([column[begin:] for column in columns])
+
+
+def _distinct_of_many(columns: list[bytes]) -> set[int]:
+    wide, kind = next(each for each in _CASTS if len(columns) <= each[0])
+    spread = bytearray(wide * len(columns[0]))
+    for index, column in enumerate(columns):
+        spread[index if sys.byteorder == "little" else wide - 1 - index :: wide] = column
+    return set(memoryview(spread).cast(kind).tolist())
+
+
+def _value(spelt: int, width: int) -> int:
+    return sum((spelt >> 8 * index & 0x7F) << 7 * index for index in range(width))
 
 
 def _pattern(

@@ -9,7 +9,8 @@ as it is kept. So each record is stepped through, field by field, and must end w
 
 The offset delta must be the record's number, from 0 to `record_count - 1`; a key and a value may be
 missing (-1), a header's name may not; timestamps must fit into 64 bits. The attributes are unused, and
-not looked at (Kafka does not either). `records.decode` must read whatever passes here.
+not looked at (Kafka does not either). `records.decode` must read whatever passes here. Which records are
+the earliest and the latest is found on the way: the header's word is not taken for it.
 
 Records in a row that have the same shape, which is what most producers send, are checked together
 (`runs`); the others in one loop, in which whatever is unusual is left to `_check_record`.
@@ -17,7 +18,7 @@ Records in a row that have the same shape, which is what most producers send, ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.record import runs, varint
 from headwater.record.errors import CorruptBatch, InvalidBatch, PayloadTooLarge
@@ -32,11 +33,45 @@ keep whoever looks at it busy for minutes."""
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key and value length, header count: at least a byte each."""
 
+NO_TIMESTAMP = -1
 _CODEC_MAX = 4
 _HEADER_BYTES = 61  # as in `batch`, which imports this module
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _PATIENCE_MAX = 64
 """Where lengths differ most runs are short: so many records later it is tried again."""
+
+
+class Looked(NamedTuple):
+    """What looking at every record of a batch has shown."""
+
+    headers: int
+    """How many were looked at one by one."""
+    earliest: int
+    """Of the records that have a timestamp (-1: none has)."""
+    latest: int
+
+
+class _Times:
+    """The earliest and the latest timestamp delta so far."""
+
+    __slots__ = ("_none", "earliest", "latest")
+
+    def __init__(self, base_timestamp: int) -> None:
+        self._none = NO_TIMESTAMP - base_timestamp
+        self.earliest: int | None = None
+        self.latest: int | None = None
+
+    def note(self, zigzag: int) -> None:
+        """One record's delta, or many that have the same."""
+        delta = (zigzag >> 1) ^ -(zigzag & 1)
+        if delta == self._none:
+            return
+        if self.earliest is None or self.latest is None:
+            self.earliest = self.latest = delta
+        elif delta > self.latest:
+            self.latest = delta
+        elif delta < self.earliest:
+            self.earliest = delta
 
 
 def check_claims(header: BatchHeader) -> None:
@@ -55,12 +90,16 @@ def check_claims(header: BatchHeader) -> None:
         raise InvalidBatch(f"attributes {header.attributes & 0xFFFF:#06x} use reserved bits")
     if header.is_control:
         raise InvalidBatch("clients must not write control records")
-    if header.max_timestamp < -1:
-        raise InvalidBatch(f"a timestamp of {header.max_timestamp} is before time began")
+    check_latest(header.max_timestamp)
     _check_producer(header)
     size = header.size - _HEADER_BYTES
     if header.codec == 0 and header.record_count * RECORD_BYTES_MIN > size:
         raise InvalidBatch(f"{header.record_count} records do not fit into {size} bytes")
+
+
+def check_latest(timestamp: int) -> None:
+    if timestamp < NO_TIMESTAMP:
+        raise InvalidBatch(f"a timestamp of {timestamp} is before time began")
 
 
 def _check_producer(header: BatchHeader) -> None:
@@ -83,34 +122,42 @@ def check_records(
     count: int,
     base_timestamp: int = 0,
     headers_max: int = HEADERS_MAX,
-) -> int:
+) -> Looked:
     """Raise CorruptBatch unless buffer[start:] is `count` whole records, numbered from 0 to count-1.
 
-    Returns how many headers were looked at one by one. PayloadTooLarge: there are more than
-    `headers_max`, and the records were not looked at to the end.
+    PayloadTooLarge: there are more headers than `headers_max`, and the records were not looked at to
+    the end.
     """
     left = headers_max
     data = bytes(buffer[start:]) if isinstance(buffer, memoryview) or start else bytes(buffer)
     end = len(data)
     if end < count * RECORD_BYTES_MIN:
         raise CorruptBatch(f"{count} records do not fit into {end} bytes")
+    times = _Times(base_timestamp)
     try:
         if abs(base_timestamp) >> 62:  # a sum may overflow: look at each
             position = 0
             for number in range(count):
-                position, headers = _check_record(data, position, end, number, base_timestamp, left)
+                position, headers, stamp = _check_record(
+                    data, position, end, number, base_timestamp, left
+                )
+                times.note(stamp)
                 left -= headers
         else:
-            position, left = _check_all(data, end, count, base_timestamp, left)
+            position, left = _check_all(data, end, count, base_timestamp, left, times)
     except IndexError:
         raise CorruptBatch(f"the records end before {count} records") from None
     if position != end:
         raise CorruptBatch(f"the records do not end where {count} records end")
-    return headers_max - left
+    if times.earliest is None or times.latest is None:
+        return Looked(headers_max - left, NO_TIMESTAMP, NO_TIMESTAMP)
+    return Looked(
+        headers_max - left, base_timestamp + times.earliest, base_timestamp + times.latest
+    )
 
 
 def _check_all(
-    data: bytes, end: int, count: int, base_timestamp: int, left: int
+    data: bytes, end: int, count: int, base_timestamp: int, left: int, times: _Times
 ) -> tuple[int, int]:
     """The position behind the last record, and how many headers would still be allowed.
 
@@ -119,7 +166,7 @@ def _check_all(
     # One long loop, as in `records.decode`: calls would cost more than the work. Whatever is not
     # as it is in nearly every record goes to `_check_record`.
     position = number = 0
-    before = -1
+    before = stamp_before = -1
     attempt, patience = 1, 2
     while number < count:
         start = position
@@ -134,8 +181,10 @@ def _check_all(
                 n, position = varint.read(data, start, end)
         if n == before and number >= attempt:
             # The same length as the last: there may be many, all of one shape.
-            same, position = runs.alike(data, start, number, count)
+            same, position, stamps = runs.alike(data, start, number, count)
             if same:
+                for stamp in stamps:
+                    times.note(stamp)
                 number += same
                 attempt, patience = number + 1, 2
                 continue
@@ -145,14 +194,23 @@ def _check_all(
         before = n
         record_end = position + (n >> 1)
         position += 1  # the attributes
-        if data[position] > 127:
+        stamp = data[position]
+        if stamp > 127:
             position += 1
-            if data[position] > 127:
-                position, headers = _check_record(data, start, end, number, base_timestamp, left)
+            more = data[position]
+            if more > 127:
+                position, headers, stamp = _check_record(
+                    data, start, end, number, base_timestamp, left
+                )
+                times.note(stamp)
                 left -= headers
                 number += 1
                 continue
+            stamp += (more << 7) - 128
         position += 1
+        if stamp != stamp_before:
+            stamp_before = stamp
+            times.note(stamp)
         delta = data[position]
         if delta > 127:
             after = position + 1
@@ -227,14 +285,15 @@ def _check_headers(
 
 def _check_record(
     data: bytes, position: int, end: int, number: int, base_timestamp: int, headers_max: int
-) -> tuple[int, int]:
-    """The position behind the record, and its headers; CorruptBatch says what is wrong with it."""
+) -> tuple[int, int, int]:
+    """The position behind the record, its headers, its timestamp delta in zigzag; CorruptBatch says
+    what is wrong with it."""
     length, position = varint.decode(data, position, end)
     record_end = position + length
     if length < RECORD_BYTES_MIN - 1 or record_end > end:
         raise CorruptBatch(f"record {number} has an impossible length")
-    delta, position = varint.decode(data, position + 1, record_end, 10)
-    if not _INT64_MIN <= base_timestamp + delta <= _INT64_MAX:
+    stamp, position = varint.read(data, position + 1, record_end, 10)
+    if not _INT64_MIN <= base_timestamp + ((stamp >> 1) ^ -(stamp & 1)) <= _INT64_MAX:
         raise CorruptBatch(f"the timestamp of record {number} does not fit into 64 bits")
     delta, position = varint.decode(data, position, record_end)
     if delta != number:
@@ -244,7 +303,7 @@ def _check_record(
     position, headers = _check_headers(data, position, record_end, number, headers_max)
     if position != record_end:
         raise CorruptBatch(f"{record_end - position} bytes are left over in record {number}")
-    return position, headers
+    return position, headers, stamp
 
 
 def _over(data: bytes, position: int, end: int, field: str, least: int) -> int:

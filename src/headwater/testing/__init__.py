@@ -6,25 +6,40 @@ May import everything; nothing in headwater imports it.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from headwater.testing.clock import ManualClock as ManualClock
-    from headwater.testing.embedded import broker as broker
-    from headwater.testing.faulty_disk import FaultyDisk as FaultyDisk
+from headwater.lazy_names import lazy_names
 
-__all__ = ["FaultyDisk", "ManualClock", "broker"]
+if TYPE_CHECKING:
+    from headwater.testing.bridges import InboundConformance as InboundConformance
+    from headwater.testing.bridges import OutboundConformance as OutboundConformance
+    from headwater.testing.bridges import bridge_end as bridge_end
+    from headwater.testing.clock import ManualClock as ManualClock
+    from headwater.testing.embedded_broker import broker as broker
+    from headwater.testing.faulty_disk import FaultyDisk as FaultyDisk
+    from headwater.testing.rehearsal import Rehearsal as Rehearsal
+    from headwater.testing.targets import TargetConformance as TargetConformance
 
 _HOME = {
-    "FaultyDisk": "faulty_disk",
-    "ManualClock": "clock",
-    "broker": "embedded",
+    "FaultyDisk": "headwater.testing.faulty_disk",
+    "InboundConformance": "headwater.testing.bridges",
+    "ManualClock": "headwater.testing.clock",
+    "OutboundConformance": "headwater.testing.bridges",
+    "Rehearsal": "headwater.testing.rehearsal",
+    "TargetConformance": "headwater.testing.targets",
+    "bridge_end": "headwater.testing.bridges",
+    "broker": "headwater.testing.embedded_broker",
 }
 
+__all__ = [
+    "FaultyDisk",
+    "InboundConformance",
+    "ManualClock",
+    "OutboundConformance",
+    "Rehearsal",
+    "TargetConformance",
+    "bridge_end",
+    "broker",
+]
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'headwater.testing' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"headwater.testing.{_HOME[name]}"), name)
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

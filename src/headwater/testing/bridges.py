@@ -1,11 +1,11 @@
 """The tests that every bridge must pass: classes to inherit from, for anybody who writes one.
 
-    from headwater.testing.bridges import InboundConformance
+    from headwater.testing import InboundConformance, bridge_end
 
     class TestMyBridge(InboundConformance):
         @pytest.fixture
         def make(self, server):
-            return lambda: MyBridge(end("mine://" + server.address))
+            return lambda: MyBridge(bridge_end("mine://" + server.address))
 
         @pytest.fixture
         def tell(self, server):
@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from headwater.deprecation import renamed
 from headwater.edges.bridges.contract import (
     Bridge,
     End,
@@ -45,7 +46,7 @@ Tell = Callable[[Sequence[bytes]], Awaitable[None]]
 Got = Callable[[int], Awaitable[Sequence[bytes]]]
 
 
-def end(
+def bridge_end(
     address: str, kind: type[Bridge] | None = None, options: Mapping[str, Any] | None = None
 ) -> End:
     """As headwater.toml would give it: with the defaults of the bridge's class."""
@@ -291,3 +292,6 @@ def fails_with_a_sentence(bridge: Bridge) -> HeadwaterError:
     with pytest.raises(HeadwaterError) as caught:
         run(scenario())
     return caught.value
+
+
+__getattr__ = renamed(__name__, {"end": "bridge_end"})

@@ -77,7 +77,7 @@ def make() -> str:
 
 _PROGRAM = """
 from pathlib import Path
-from confluent_kafka import Producer
+from headwater.client.librdkafka import Producer
 from pyspark import SparkContext
 from pyspark.sql import functions as F
 from headwater.pipelines.session import session

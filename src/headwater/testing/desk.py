@@ -11,9 +11,8 @@ import json
 import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-
-from headwater.pipelines.log import Log
+from headwater.client.librdkafka import Consumer, Message, Producer, TopicPartition
+from headwater.client.log import Log
 
 TIMEOUT_S = 60.0
 QUIET = {"log_level": 0}

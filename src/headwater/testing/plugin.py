@@ -1,6 +1,7 @@
 """The pytest plugin: installed with headwater, so that tests ask for `headwater_test` and have it.
 
     headwater_test            a broker of the test's own, a clock to turn, and its queries (`Rehearsal`)
+    headwater_broker          a broker of the test's own, without Spark; its `faults` let things go wrong
     headwater_spark           the Spark session that all tests of a run share
     headwater_spark_settings  override it in conftest.py to give that session other settings
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headwater.testing.clock import ManualClock
+    from headwater.testing.embedded_broker import EmbeddedBroker
     from headwater.testing.rehearsal import Rehearsal
 
 FOREVER_MS = str(10**15)
@@ -81,11 +83,20 @@ def headwater_spark(
 
 
 @pytest.fixture
+def headwater_broker() -> Iterator[EmbeddedBroker]:
+    """A broker of this test's own."""
+    from headwater.testing.embedded_broker import broker
+
+    with broker() as running:
+        yield running
+
+
+@pytest.fixture
 def headwater_test(headwater_spark: SparkSession, tmp_path: Path) -> Iterator[Rehearsal]:
     """A broker, a clock and queries of this test's own."""
-    from headwater.pipelines.declared import DECLARED
+    from headwater.pipelines.declarations import DECLARED
     from headwater.testing.clock import ManualClock
-    from headwater.testing.embedded import broker
+    from headwater.testing.embedded_broker import broker
     from headwater.testing.rehearsal import Rehearsal
 
     clock = ManualClock()
@@ -93,7 +104,7 @@ def headwater_test(headwater_spark: SparkSession, tmp_path: Path) -> Iterator[Re
     folder = tmp_path / "headwater"
     folder.mkdir()
     with broker(settings=dict(BROKER), clock=_Clock(clock)) as running:
-        rehearsal = Rehearsal(headwater_spark, running.bootstrap, clock, folder)
+        rehearsal = Rehearsal(headwater_spark, running, clock, folder)
         try:
             yield rehearsal
         finally:

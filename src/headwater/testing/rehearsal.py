@@ -15,48 +15,54 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.pipelines.building import build
+from headwater.client.log import Log
+from headwater.client.position import Position
+from headwater.pipelines.builder import build
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.context import Context, within
-from headwater.pipelines.declared import DECLARED, View, in_store
+from headwater.pipelines.declarations import DECLARED, View, in_store
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import the_view
-from headwater.pipelines.loading import load, read
-from headwater.pipelines.log import Log
+from headwater.pipelines.loader import load, read
+from headwater.pipelines.query_settings import tune
 from headwater.pipelines.targets import topic_of
-from headwater.pipelines.tuning import tune
 from headwater.processing.durations import Duration, millis
-from headwater.processing.timed.events import CLOCK
+from headwater.processing.event_time.events import CLOCK
 from headwater.testing.clock import ManualClock
 from headwater.testing.desk import Desk, Sent
-from headwater.testing.reading import Shown, collected, rows_of
-from headwater.views.position import Position
+from headwater.testing.view_rows import Shown, collected, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headwater.client.librdkafka import Message
+    from headwater.testing.embedded_broker import EmbeddedBroker
+
 TRIES, SLOW_START = 5, "failed to connect back"
 Which = str | Path | Callable[[], Any]
+Row = Mapping[str, object] | str | bytes | None
 
 
 class Rehearsal:
     """One test's log, clock and queries."""
 
     def __init__(
-        self, spark: SparkSession, bootstrap: str, clock: ManualClock, folder: Path
+        self, spark: SparkSession, broker: EmbeddedBroker, clock: ManualClock, folder: Path
     ) -> None:
         self.spark = spark
-        self.bootstrap = bootstrap
+        self.bootstrap = broker.bootstrap
+        self.faults = broker.faults
+        """What goes wrong in the broker; see `broker_faults`."""
         self.clock = clock
         self.folder = folder
-        self.log = Log(bootstrap)
-        self._desk = Desk(bootstrap, self.log)
+        self.log = Log(self.bootstrap)
+        self._desk = Desk(self.bootstrap, self.log)
         self._checkpoints = Checkpoints(str(folder / "checkpoints"), spark)
         self._queries: dict[str, StreamingQuery] = {}
         self._shown: dict[str, Shown] = {}
@@ -77,7 +83,7 @@ class Rehearsal:
         self.log.ensure_topic(name, named, partitions)
 
     def send(
-        self, topic: str, *rows: Any, key: str | None = None, partition: int | None = None
+        self, topic: str, *rows: Row, key: str | None = None, partition: int | None = None
     ) -> None:
         """Have rows appended at the next step, with the clock's time as their timestamps.
 
@@ -182,7 +188,7 @@ class Rehearsal:
         """Every row that went into a view of a topic, in the log's order; deletes have `_deleted`."""
         return rows_of(self._seen(view), self.spark, self._desk, latest=False)
 
-    def records(self, topic: str) -> list[Any]:
+    def records(self, topic: str) -> list[Message]:
         """Every committed record of a topic, as confluent-kafka's messages."""
         self._desk.append()
         return self._desk.records(topic)

@@ -1,8 +1,8 @@
 """The tests that every target must pass: a class to inherit from, for anybody who writes one.
 
-    from headwater.testing.targets import Conformance
+    from headwater.testing import TargetConformance
 
-    class TestMyTarget(Conformance):
+    class TestMyTarget(TargetConformance):
         @pytest.fixture
         def make(self, tmp_path):
             return lambda shape: MyTarget(f"mine:{tmp_path}", shape)
@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.client.position import Position
+from headwater.deprecation import renamed
 from headwater.errors import HeadwaterError
-from headwater.views.position import Position
-from headwater.views.target import (
+from headwater.views.targets.contract import (
     DELETED,
     VALID_FROM,
     Applied,
@@ -116,7 +117,7 @@ def gone(key: int) -> Row:
 ADA, BOB, CAT = (1, "Ada", 1.5), (2, "Bob", 2.5), (3, None, None)
 
 
-class Conformance:
+class TargetConformance:
     """Inherit and give the fixture `make`."""
 
     @pytest.fixture
@@ -242,7 +243,7 @@ class Conformance:
         try:
             assert mender.correct(known, [part])
         except HeadwaterError:
-            pytest.skip("this target cannot be mended in place")
+            pytest.skip("this target cannot be repaired in place")
         assert rows_of(writer.target) == [(1, "Ada, mended", None)]
         assert writer.target.applied() == known
         late = mender.stage(-1, 0, writer._batches([(9, "late", None, False)]))
@@ -321,3 +322,6 @@ class Conformance:
         with pytest.raises(Misfit):
             make(shape(schema=wider)).create()
         assert rows_of(make(shape())) == [ADA]
+
+
+__getattr__ = renamed(__name__, {"Conformance": "TargetConformance"})

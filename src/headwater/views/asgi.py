@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from headwater.client.position import NotAPosition, Position
 from headwater.errors import HeadwaterError
-from headwater.views.position import NotAPosition, Position
-from headwater.views.target import Unavailable
-from headwater.views.waiting import HEADER, NotYet, Unrelated, View, asked_position
+from headwater.views.operate.wait import HEADER, NotYet, Unrelated, View, asked_position
+from headwater.views.targets.contract import Unavailable
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -14,9 +14,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.client.position import Position
 from headwater.errors import HeadwaterError
-from headwater.views.position import Position
-from headwater.views.transactions import first_held
+from headwater.views.source_transactions import first_held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 class NoOffsets(HeadwaterError):
     """A checkpoint that does not say how far a batch goes."""
+
+
+def last_batch(folder: Path) -> int | None:
+    """The newest batch in one of a checkpoint's logs, `offsets` or `commits`."""
+    if not folder.is_dir():
+        return None
+    return max((int(each.name) for each in folder.iterdir() if each.name.isdecimal()), default=None)
 
 
 def position_of(checkpoint: str, batch: int, spark: SparkSession | None = None) -> Position:

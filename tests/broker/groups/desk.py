@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from headwater.broker.groups import GroupCoordinator
-from headwater.broker.groups.joining import JoinRequest
-from headwater.broker.groups.syncing import SyncRequest
+from headwater.broker.groups.join import JoinRequest
+from headwater.broker.groups.sync import SyncRequest
 from headwater.broker.health import Health
 from headwater.broker.supervisor import Supervisor
 
@@ -60,14 +61,17 @@ class MemoryStore:
         self.open.set()
         self.calls = 0
 
-    async def append(self, group_id: str, records: list[tuple[bytes, bytes | None]]) -> None:
+    def append(self, group_id: str, records: list[tuple[bytes, bytes | None]]) -> Awaitable[int]:
         self.calls += 1
-        failure = self.failure
-        if failure is None:
+        if self.failure is None:
             self.log += [(key, value, 0) for key, value in records]
+        return self._written(self.calls, self.failure)
+
+    async def _written(self, order: int, failure: Exception | None) -> int:
         await self.open.wait()
         if failure is not None:
             raise failure
+        return order
 
 
 class Desk:

@@ -12,11 +12,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups import joining, rebalance, syncing
+from headwater.broker.groups import join, rebalance, sync
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
-from headwater.broker.groups.joining import JoinRequest
-from headwater.broker.groups.syncing import Identity, SyncRequest
+from headwater.broker.groups.join import JoinRequest
+from headwater.broker.groups.sync import Identity, SyncRequest
 
 
 def subscription(*topics: str) -> bytes:
@@ -102,7 +102,7 @@ class Room:
             may_skip_assignment=version >= 9,
         )
         turn = self.turn()
-        joining.join(self.group, turn, request, ticket)
+        join.join(self.group, turn, request, ticket)
         self._carry_out(turn)
         return ticket
 
@@ -112,7 +112,7 @@ class Room:
         instance = fields.pop("instance", None)
         request = SyncRequest(member_id, instance, generation, assignments or {}, **fields)
         turn = self.turn()
-        syncing.sync(self.group, turn, request, ticket)
+        sync.sync(self.group, turn, request, ticket)
         self._carry_out(turn)
         return ticket
 
@@ -121,7 +121,7 @@ class Room:
     ) -> ErrorCode:
         turn = self.turn()
         current = self.group.generation if generation is None else generation
-        error = syncing.heartbeat(self.group, turn, member_id, instance, current)
+        error = sync.heartbeat(self.group, turn, member_id, instance, current)
         self._carry_out(turn)
         return error
 
@@ -129,7 +129,7 @@ class Room:
         ticket = self._ticket()
         named = [Identity(i) if isinstance(i, str) else i for i in identities]
         turn = self.turn()
-        syncing.leave(self.group, turn, named, ticket)
+        sync.leave(self.group, turn, named, ticket)
         self._carry_out(turn)
         return ticket
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.records import read_group_value
 from headwater.broker.groups.snapshot import restored
-from headwater.broker.groups.syncing import Identity
+from headwater.broker.groups.sync import Identity
 
 from .room import Room
 

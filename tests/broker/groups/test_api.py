@@ -14,8 +14,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from headwater.broker import wire
 from headwater.broker.registry import Context, load_apis
+from headwater.wire import messages, writer
 
 from .desk import Desk
 
@@ -28,6 +28,18 @@ VERSIONS = [
     for key in (*range(8, 17), DELETE, OFFSET_DELETE, CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE)
     for version in range(APIS[key].versions[0], APIS[key].versions[1] + 1)
 ]
+
+
+class NoBudget:
+    """There is room for everything."""
+
+    def take(self, size: int, *, known: bool = False) -> None:
+        """Nobody counts."""
+
+    def for_member(self, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(give_back=lambda: None)
+
+    for_offsets = for_member
 
 
 class Client:
@@ -45,7 +57,10 @@ class Client:
                 topics={topic.name: topic for topic in topics},
                 by_id={topic.id: topic for topic in topics},
             ),
+            topics=SimpleNamespace(is_offline=lambda name, key: False),
+            executor=None,
             shares=SimpleNamespace(has=lambda group_id: False, list=list),
+            state=NoBudget(),
             settings=desk.settings,
             node_id=1,
             host="here",
@@ -70,20 +85,20 @@ class Client:
         return entity
 
     def _encode(self, key: int, version: int, answer: Any) -> list[Any]:
-        wire.STRICT = True  # a key that no version of the message has is an error
+        writer.STRICT = True  # a key that no version of the message has is an error
         try:
-            return wire.encode(key, version, 1, answer)
+            return messages.encode(key, version, 1, answer)
         finally:
-            wire.STRICT = False
+            writer.STRICT = False
 
     def _through_the_wire(self, key: int, version: int, body: dict[str, Any]) -> Any:
         schema: Any = load_request_schema(key, version)
         chunks: list[Any] = [struct.pack(">hhih", key, version, 1, -1)]
         if schema.__flexible__:
             chunks.append(b"\0")
-        wire.entity_writer(schema)(chunks.append, body)
+        writer.entity_writer(schema)(chunks.append, body)
         frame = b"".join(chunks)
-        return wire.decode(frame, wire.read_header(frame))
+        return messages.decode(frame, messages.read_header(frame))
 
     async def join(self, version: int = 9, group: str = "g", **fields: Any) -> Any:
         body = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.committed import Commit, Committer
-from headwater.broker.groups.syncing import Identity
+from headwater.broker.groups.offset_store import Commit, Committer
+from headwater.broker.groups.sync import Identity
 
 from .desk import Desk, settle
 
@@ -181,8 +182,12 @@ async def test_records_take_effect_in_the_order_of_the_log(make_desk: MakeDesk) 
     gates = [asyncio.Event(), asyncio.Event()]
     order = iter(gates)
 
-    async def append(group_id: str, records: Any) -> None:
+    numbers = count(1)
+
+    async def append(group_id: str, records: Any) -> int:
+        number = next(numbers)
         await next(order).wait()
+        return number
 
     desk.store.append = append
     commits = [

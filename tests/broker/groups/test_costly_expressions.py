@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.groups.consumer import regex
+from headwater.wire import regex
 from tests.broker.serving import Serving, serving
 from tests.compat.asking import find_coordinator
 from tests.compat.wire import ErrorCode, Wire
@@ -46,9 +46,10 @@ def join(wire: Wire, expression: str, member: str = "m") -> Any:
 def test_an_expression_that_is_too_much_work_is_refused(
     broker: Serving, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regex, "WORK_MAX", 5000)
     broker.create("b" * 200)
+    monkeypatch.setattr(regex, "WORK_S", 0.0)
     answer = join(wire, COSTLY)
+    monkeypatch.undo()
     assert answer.error_code is ErrorCode.invalid_regular_expression
     assert "too much work" in answer.error_message
     assert join(wire, "b+").error_code is ErrorCode.none
@@ -60,7 +61,7 @@ def test_an_expression_that_becomes_too_much_work_keeps_its_topics(
     broker.create("b" * 200)
     joined = join(wire, "b.*")
     assert joined.error_code is ErrorCode.none
-    monkeypatch.setattr(regex, "WORK_MAX", 100)
+    monkeypatch.setattr(regex, "WORK_S", 0.0)
     broker.create("b" * 201)
     answer = wire.ask(
         "consumer_group_heartbeat",
@@ -79,7 +80,7 @@ def test_an_expression_that_becomes_too_much_work_keeps_its_topics(
 def test_the_names_of_all_transactions_share_the_bound(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regex, "WORK_MAX", 5000)
+    monkeypatch.setattr(regex, "WORK_S", 0.0)
     for number in range(8):
         name = "x" * 3000 + str(number)
         wire.ask("init_producer_id", 4, transactional_id=name, transaction_timeout=60_000)

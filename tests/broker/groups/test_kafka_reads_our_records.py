@@ -25,7 +25,7 @@ DECODED = re.compile(r"key: (\{.*?\}) payload: (.*)$", re.MULTILINE)
 
 
 async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> None:
-    from headwater.broker.groups.committed import Commit, Committer
+    from headwater.broker.groups.offset_store import Commit, Committer
 
     try:
         kafka_jars()
@@ -50,6 +50,25 @@ async def test_kafka_reads_our_records(make_desk: MakeDesk, tmp_path: Path) -> N
     assert own_retention[1]["version"] == "1"
     assert tombstone[1] is group_tombstone[1] is None
     assert desk.store.log[-1][0] == group_key("h")
+
+
+async def test_kafka_passes_over_an_expiry_beside_a_topics_id(
+    make_desk: MakeDesk, tmp_path: Path
+) -> None:
+    from headwater.broker.groups.offset_store import Commit, Committer
+
+    try:
+        kafka_jars()
+    except HeadwaterError as missing:
+        pytest.skip(f"Kafka's tools cannot run here: {missing}")
+    image = FakeImage()
+    image.put("t", 2)
+    desk = make_desk(image=image)
+    await desk.groups.offsets.commit(Committer("h", retention_ms=5), [Commit("t", 1, 8)])
+    ((key, value),) = _dumped(desk, tmp_path)
+    assert key["data"] == {"group": "h", "topic": "t", "partition": 1}
+    assert value["version"] == "4"
+    assert value["data"]["offset"] == 8
 
 
 async def test_kafka_reads_our_consumer_groups(make_desk: MakeDesk, tmp_path: Path) -> None:

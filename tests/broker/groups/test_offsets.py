@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.committed import Commit, Committer
 from headwater.broker.groups.journal import RecordTooLarge
-from headwater.broker.groups.syncing import Identity
+from headwater.broker.groups.offset_store import Commit, Committer
+from headwater.broker.groups.sync import Identity
 
 from .desk import Desk, settle
 
@@ -212,7 +212,9 @@ async def test_the_offsets_of_a_deleted_topic_go(make_desk: MakeDesk) -> None:
     desk = make_desk()
     await commit(desk, Commit("t", 0, 1), Commit("u", 0, 2))
     await commit(desk, Commit("t", 0, 1), group_id="h")
-    await desk.groups.topic_deleted("t")
+    desk.groups.topic_gone("t")
+    assert offset(desk, "t") is None
+    await desk.groups.removal.offsets_erased("t")
     for each in (desk, make_desk(desk.store)):
         assert offset(each, "t") is offset(each, "t", group="h") is None
         assert offset(each, "u") == 2

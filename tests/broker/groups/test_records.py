@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.groups import records
+from headwater.broker.groups import member, records
+from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.cursor import BadRecord
+from headwater.broker.groups.effects import Now
+from headwater.broker.groups.member import Member
 from headwater.broker.groups.records import (
     GroupKey,
     GroupValue,
@@ -17,14 +21,17 @@ from headwater.broker.groups.records import (
     OffsetKey,
     OffsetValue,
 )
-from headwater.broker.groups.subscription import topics_of, topics_of_all
+from headwater.broker.groups.subscription import topics_of
 
 text = st.text(max_size=20)
 i32 = st.integers(0, 2**31 - 1)
 i64 = st.integers(0, 2**63 - 1)
 offset_keys = st.builds(OffsetKey, text, text, i32)
-offset_values = st.builds(OffsetValue, i64, st.just(-1), text, i64, i64) | st.builds(
-    OffsetValue, i64, i32, text, i64
+topic_ids = st.uuids().filter(lambda each: each.int)
+offset_values = (
+    st.builds(OffsetValue, i64, st.just(-1), text, i64, i64)
+    | st.builds(OffsetValue, i64, i32, text, i64)
+    | st.builds(OffsetValue, i64, i32, text, i64, st.just(-1) | i64, topic_ids)
 )
 members = st.builds(
     MemberValue,
@@ -98,6 +105,17 @@ def test_older_and_newer_versions_of_an_offset_value_are_read() -> None:
     assert records.read_offset_value(with_topic_id) == OffsetValue(5, 2, "m", 9)
 
 
+def test_an_expiry_beside_a_topics_id_is_a_tagged_field() -> None:
+    value = OffsetValue(5, 2, "m", 9, 10, UUID(int=7))
+    data = records.offset_value(value)
+    assert data == bytes.fromhex(
+        "0004 0000000000000005 00000002 02 6d 0000000000000009"
+        "02 00 10 00000000000000000000000000000007 904e 08 000000000000000a"
+    )
+    with pytest.raises(BadRecord, match="an expiry of 7 bytes"):
+        records.read_offset_value(data[:-9] + b"\x07" + data[-7:])
+
+
 def test_older_and_newer_versions_of_a_group_value_are_read() -> None:
     head = b"\0\1p" + struct.pack(">i", 1) + b"\xff\xff" + b"\xff\xff"
     member = b"\0\1i\0\1c\0\1h" + struct.pack(">i", 30) + b"\0\0\0\1s" + b"\0\0\0\1a"
@@ -168,6 +186,28 @@ def test_the_topics_of_a_subscription_are_read_in_every_version() -> None:
     for version in range(4):
         metadata = struct.pack(">h", version) + topics + b"\0\0\0\0" + b"later fields"
         assert topics_of(metadata) == {"a", "b"}
-    assert topics_of_all([b"\0\0" + topics, b"\0\1\0\0\0\1\0\1c"]) == {"a", "b", "c"}
-    assert topics_of_all([b"\0\0" + topics, b"?"]) is None
-    assert topics_of_all([]) == frozenset()
+
+
+def subscriber(name: str, subscription: bytes) -> Member:
+    return Member(name, None, "", "", 0, 0, (("range", subscription),))
+
+
+def test_what_members_subscribe_to_is_read_when_they_say_it_and_kept_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a thousand members with thousands of topics each it would hold up everybody else."""
+    group = ClassicGroup("g", Now(0, 0))
+    group.protocol_type, group.protocol = "consumer", "range"
+    for number in range(3):
+        group.add(subscriber(f"m{number}", b"\0\0\0\0\0\1\0\1a"))
+    group.add(subscriber("other", b"\0\1\0\0\0\1\0\1b"))
+    with monkeypatch.context() as patch:
+        patch.setattr(member, "topics_of", None)
+        group.read_subscriptions()
+    assert [group.subscribes(topic) for topic in "abc"] == [True, True, False]
+    assert group.subscribed is not None
+    assert len(group.subscribed) == 2
+    group.change_protocols(group.members["m0"], (("range", b"?"),))
+    group.read_subscriptions()
+    assert group.subscribed is None
+    assert group.subscribes("c"), "nobody knows"

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import State
 from headwater.broker.groups.records import read_group_value
-from headwater.broker.groups.syncing import Identity
+from headwater.broker.groups.sync import Identity
 
 from .room import Room, subscription
 

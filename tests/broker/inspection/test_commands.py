@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.broker.inspection.world import World, batches_of, flip, read_folder
 from tests.broker.processes import broker_process
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headwater", *words], capture_output=True, text=True, check=False
-    )
+    return fork_server.headwater(*words)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_a_deleted_key_stays_deleted_after_the_damage_beside_its_tombstone_is_me
 
     with serving(data) as broker:
         assert broker.run(broker.broker.cleaner.clean_dirtiest())
-        assert broker.call(lambda: broker.log("t").cleaned_offset) > 13
+        assert broker.call(lambda: broker.log("t").compacted_offset) > 13
     mended(data)
 
     with serving(data) as broker, broker.wire() as wire:

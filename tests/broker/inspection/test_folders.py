@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import uuid
 from pathlib import Path
@@ -170,6 +172,24 @@ def test_leftovers_and_unknown_files_are_notes(world: World) -> None:
     assert kinds == ["folder-doomed", "leftover", "leftover", "unknown-file", "unknown-file"]
 
 
+def test_a_directory_in_a_leftovers_place_is_put_aside(world: World) -> None:
+    """No start could remove it as a file."""
+    path = world.folder("orders") / f"{0:020d}.log.cleaned"
+    (path / "inside").mkdir(parents=True)
+    assert the("leftover-directory", checked(world.data).wrong).remedy is not None
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+def test_an_unreadable_durable_offset_of_the_catalogue_is_put_aside(world: World) -> None:
+    path = world.data / CATALOGUE / checkpoints.DURABLE_OFFSET
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+    assert the("unreadable", checked(world.data).wrong).remedy is not None
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
 def test_a_catalogue_whose_beginning_is_gone_begins_at_0_again(world: World) -> None:
     """A start refuses any other."""
     path = catalogue_log(world)
@@ -213,3 +233,33 @@ def test_a_damaged_meta_file_is_written_again_with_what_can_be_read(
     assert ("cluster.id=abc\n" in written) == ("cluster" in kept)
     assert read_folder(world.data) == world.uncommitted
     assert path.read_text().startswith(written), "the broker keeps it"
+
+
+def test_a_folder_that_gets_its_name_back_is_not_taken_for_the_empty_one_in_its_way(
+    world: World,
+) -> None:
+    """The recovery point still speaks of the records that were set aside."""
+    path = world.folder("orders")
+    path.rename(path.with_name(f"{path.name}.{uuid.uuid4().hex}-stray"))
+    path.mkdir()
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_catalogue_that_cannot_be_read_is_nothing_to_mend_folders_by(
+    world: World, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says of them is there, and may be had again: from a copy, or by another user."""
+    path = catalogue_log(world)
+    real = os.pread
+
+    def pread(descriptor: int, wanted: int, position: int) -> bytes:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == path.resolve():
+            raise OSError(code, os.strerror(code), str(path))
+        return real(descriptor, wanted, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    report = checked(world.data)
+    assert the("unreadable", report.wrong).topic == "__headwater_catalogue"
+    assert [each.what for each in report.findings if each.remedy is not None] == []

@@ -17,8 +17,10 @@ from headwater.broker.inspection.repair import repair
 from tests.broker.inspection.world import World, checked, read_folder
 from tests.broker.processes import broker_process
 from tests.broker.serving import create, serving
-from tests.compat.asking import produce
+from tests.compat.asking import find_coordinator, produce
 from tests.compat.batches import batch
+from tests.compat.transacting import Transactor
+from tests.compat.wire import ErrorCode
 
 
 def test_nothing_is_wrong_after_a_clean_stop(world: World) -> None:
@@ -38,6 +40,17 @@ def test_a_repair_of_a_healthy_folder_changes_nothing(world: World) -> None:
     assert outcome.aside is None
     assert sorted(world.data.rglob("*")) == names
     assert read_folder(world.data) == world.uncommitted
+
+
+def test_offsets_that_were_committed_with_a_transaction_are_as_good_as_any(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "t")
+        find_coordinator(wire, "readers")
+        producer = Transactor(wire, "till").init()
+        for commit in (True, False):
+            assert producer.send_offsets("readers", "t", {0: 0}) is ErrorCode.none
+            producer.end(commit)
+    assert checked(data).wrong == []
 
 
 @pytest.mark.parametrize("durability", ["disk", "os"])

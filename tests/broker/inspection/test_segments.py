@@ -127,6 +127,27 @@ def test_a_torn_tail_is_a_note_and_repair_cuts_it_and_keeps_the_bytes(world: Wor
     assert read_folder(world.data) == world.uncommitted
 
 
+@pytest.mark.parametrize("left", [0, 30])
+def test_a_torn_tail_is_cut_where_it_begins_although_the_segment_grows_before_it(
+    world: World, left: int
+) -> None:
+    """An empty batch takes the place of what was lost, which had fewer bytes, or none."""
+    path = next(each for each in reversed(world.segments("orders")) if len(batches_of(each)) > 2)
+    for later in world.segments("orders"):
+        assert later <= path, "the last one has some batches"
+    data = path.read_bytes()
+    position, lost = batches_of(path)[0]
+    path.write_bytes(data[:position] + b"." * left + data[position + lost.size :] + data[:100])
+    (world.data / ".kafka_cleanshutdown").unlink()
+
+    outcome = mended(world.data)
+    assert outcome.aside is not None
+    (saved,) = outcome.aside.rglob("*.from-byte-*")
+    assert saved.read_bytes() == data[:100]
+    expected = without(world.uncommitted, "orders", 0, lost.base_offset, lost.last_offset)
+    assert read_folder(world.data) == expected
+
+
 def _cut(path: Path) -> None:
     position, _ = batches_of(path)[-1]
     os.truncate(path, position)
@@ -206,8 +227,12 @@ def test_a_missing_index_is_only_a_note(world: World, suffix: str) -> None:
     assert path.exists()
 
 
-def test_a_start_offset_beyond_the_end_is_put_right(world: World) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_start_offset_beyond_the_end_is_put_right(world: World, is_empty: bool) -> None:
+    """Whether or not the last segment has just been begun."""
     path = world.data / checkpoints.START_OFFSETS
+    if is_empty:
+        (world.folder("orders") / "00000000000000000120.log").touch()
     offsets = checkpoints.read_offsets(Files(), path)
     checkpoints.write_offsets(Files(), path, {**offsets, ("orders", 0): 5000})
     (finding,) = checked(world.data).wrong
@@ -230,6 +255,50 @@ def test_a_damaged_checkpoint_is_named_and_put_aside(world: World, name: str, ki
     assert [each.kind for each in checked(world.data).wrong] == [kind]
     mended(world.data)
     assert read_folder(world.data) == world.uncommitted
+
+
+def test_a_last_batch_is_not_taken_for_torn_though_nothing_but_a_snapshot_tells_of_it(
+    world: World,
+) -> None:
+    """As with durability=os, after a clean stop: the records are whole, only their frame is not."""
+    (world.data / checkpoints.RECOVERY_POINTS).write_bytes(b"nonsense")
+    (world.folder("orders") / checkpoints.DURABLE_OFFSET).unlink()
+    path = world.segments("orders")[-1]
+    flip(path, batches_of(path)[-1][0] + 11)
+    (finding, _) = checked(world.data).wrong
+    assert finding.kind == "batch-damaged"
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize("bit", [7, 40])
+@pytest.mark.parametrize("topic", ["orders", "keyed", "__headwater_catalogue"])
+def test_a_last_batch_that_claims_offsets_beyond_the_end_gets_its_own_back(
+    world: World, topic: str, bit: int
+) -> None:
+    """Compaction leaves gaps, but none that reaches beyond what was acknowledged."""
+    path = [each for each in world.segments(topic) if each.stat().st_size][-1]
+    flip(path, batches_of(path)[-1][0] + 7 - bit // 8, bit % 8)
+    assert "batch-misplaced" in [each.kind for each in checked(world.data).wrong]
+    mended(world.data)
+    assert read_folder(world.data) == world.uncommitted
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_segments_behind_a_torn_one_are_kept_where_nobody_knows_what_was_acknowledged(
+    world: World, is_clean: bool
+) -> None:
+    (world.data / checkpoints.RECOVERY_POINTS).unlink()
+    (world.folder("orders") / checkpoints.DURABLE_OFFSET).unlink()
+    if not is_clean:
+        (world.data / ".kafka_cleanshutdown").unlink()
+    path = world.segments("orders")[0]
+    position, last = batches_of(path)[-1]
+    os.truncate(path, position + 100)
+    mended(world.data)
+    lost = {("orders", 0, offset) for offset in range(last.base_offset, last.next_offset)}
+    served = {at: row for at, row in world.uncommitted.items() if at not in lost}
+    assert read_folder(world.data) == served
 
 
 def test_a_damaged_snapshot_of_producers_is_put_aside(world: World) -> None:
@@ -280,7 +349,12 @@ def test_what_lies_behind_a_place_that_the_disk_does_not_give_is_looked_at(
     report = checked(world.data)
     assert {each.kind for each in report.wrong} == {"unreadable"}
     assert all(each.remedy is None for each in report.wrong)
-    hit = [h for at, h in batches_of(path) if at < bad + 4096 and at + h.size > bad]
+    data = path.read_bytes()
+    hit = [  # a batch of which only zeros are gone (the first bytes of its offset) is whole
+        header
+        for at, header in batches_of(path)
+        if any(data[max(at, bad) : min(at + header.size, bad + 4096)])
+    ]
     assert report.records == records - sum(header.record_count for header in hit)
 
 

@@ -9,8 +9,6 @@ excised  records taken out by excision
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +21,7 @@ from headwater.broker.inspection.check import Report, inspect
 from headwater.broker.inspection.repair import Outcome, repair
 from headwater.record import batch as batches
 from headwater.record.batch import BatchHeader
+from tests import fork_server
 from tests.broker.serving import Serving, serving
 from tests.compat.waiting import until
 
@@ -128,9 +127,7 @@ def _excise(broker: Serving) -> None:
         if number % 5 == 4:
             _flushed(producer)
     words = ["excise", "excised", "--offsets", "0:10-24", "--yes", "--bootstrap", broker.bootstrap]
-    ran = subprocess.run(
-        [sys.executable, "-m", "headwater", *words], capture_output=True, text=True, check=False
-    )
+    ran = fork_server.headwater(*words)
     assert ran.returncode == 0, ran.stderr
 
 

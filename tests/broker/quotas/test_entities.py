@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.broker.quotas.change import Operation, Refused, changed, check_entity
+from headwater.broker.api.k48_describe_client_quotas import EXACT, Component, matches
+from headwater.broker.api.k49_alter_client_quotas import (
+    Operation,
+    QuotaRefused,
+    changed,
+    check_entity,
+)
 from headwater.broker.quotas.entities import CLIENT, IP, USER, Key, Table, entity
-from headwater.broker.quotas.filters import EXACT, Component, matches
 
 STRONG_TO_WEAK = [
     ({USER: "u", CLIENT: "c"}, ("u", "c")),
@@ -54,7 +59,7 @@ def test_an_address_has_its_own_or_the_default():
     "parts", [[], [("shoe", "x")], [(USER, "")], [(IP, "::1"), (USER, "u")], [(IP, "host")]]
 )
 def test_what_is_no_entity_is_refused(parts):
-    with pytest.raises(Refused):
+    with pytest.raises(QuotaRefused):
         check_entity(parts)
 
 
@@ -65,13 +70,14 @@ def test_what_is_no_entity_is_refused(parts):
         (Key.PRODUCE, -5.0),
         (Key.PRODUCE, float("nan")),
         (Key.PRODUCE, float("inf")),
+        (Key.REQUEST, float("inf")),
         (Key.PRODUCE, 1.5),
         (Key.CONNECTION, 1.0),
         ("nope", 1.0),
     ],
 )
 def test_what_is_no_quota_of_a_user_is_refused(key, value):
-    with pytest.raises(Refused):
+    with pytest.raises(QuotaRefused):
         changed(entity({USER: "u"}), {}, [Operation(key, value)])
 
 

@@ -26,9 +26,9 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from headwater.broker import wire
 from headwater.broker.broker import Broker
 from headwater.testing.apache_kafka import QUICK_JVM, MissingServer, apache_kafka
+from headwater.wire import writer
 
 
 class Node:
@@ -189,7 +189,7 @@ def headwater(data: Path, settings: Mapping[str, object] | None = None) -> Itera
 
 @pytest.fixture(autouse=True)
 def _strict_wire(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "STRICT", True)
+    monkeypatch.setattr(writer, "STRICT", True)
 
 
 @pytest.fixture

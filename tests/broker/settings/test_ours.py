@@ -8,9 +8,9 @@ import logging
 import pytest
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
+from headwater.broker.api.k32_describe_configs import Entry
 from headwater.broker.settings import BadValue, Definition, Kind, Source
 from headwater.broker.settings.definitions import one_of, parse
-from headwater.broker.settings.describe import Entry
 from headwater.broker.settings.values import Synonym
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.broker.settings import definitions, topic_definitions
+from headwater.broker.settings import broker_definitions, topic_definitions
 from headwater.broker.settings.group import GROUP
 from headwater.broker.settings.group_types import ORDERED
 from headwater.broker.settings.reference import reference
@@ -29,7 +29,7 @@ def test_the_page_is_current():
 
 def test_every_setting_has_its_line():
     page = reference()
-    for definition in (*definitions(), *topic_definitions()):
+    for definition in (*broker_definitions(), *topic_definitions()):
         assert f"\n| `{definition.name}` | {definition.kind.name.lower()} |" in page
         assert definition.doc.endswith("."), definition.name
 
@@ -46,7 +46,7 @@ def test_a_setting_that_nothing_reads_is_marked_as_without_effect():
     read_with_topics = {name for each in tables for name, _ in each.synonyms}
     unread = {
         each.name
-        for each in definitions()
+        for each in broker_definitions()
         if each.effect and each.name not in read_with_topics and f'"{each.name}"' not in text
     }
     assert unread == READ_WITH_OTHERS

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from headwater.broker.settings import BadValue, SettingError, Settings, Source, definitions
+from headwater.broker.settings import BadValue, SettingError, Settings, Source, broker_definitions
 from headwater.broker.settings.definitions import parse, render
 from headwater.errors import HeadwaterError
 
@@ -51,7 +51,7 @@ def test_values_may_also_be_given_typed():
 
 
 def test_every_default_is_a_value_that_its_setting_accepts():
-    for definition in definitions():
+    for definition in broker_definitions():
         if definition.default is not None:
             assert parse(definition, render(definition.default) or "") == definition.default
 

@@ -10,10 +10,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from headwater.broker.broker import Broker
+from headwater.broker.shares.fetch import ShareFetch, Wanted
 from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.membership import GroupError
 from headwater.broker.shares.records import Key
+from headwater.broker.shares.sessions import SessionKey
 from headwater.broker.shares.state import Ack, Acknowledgement, Batch, Change, State
 from headwater.broker.shares.state_topic import NAME
 from headwater.log.partition import StorageFailed
@@ -91,6 +95,23 @@ async def test_a_restart_finds_what_was_there(tmp_path: Path, seed: int) -> None
         async with running(tmp_path / name) as again:
             assert shape(await keeper(again)) == before
             assert again.shares.list() == [("g", "Empty")]
+
+
+async def test_a_member_of_a_group_that_has_read_nothing_joins_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    """Clients give up where they are told that there is no such group."""
+    mine = ("later",), ("client", "/host"), None
+    async with running(tmp_path) as node:
+        with pytest.raises(GroupError) as told:
+            node.shares.heartbeat("never", "m", 3, *mine)
+        assert told.value.code is ErrorCode.group_id_not_found
+        await node.topics.create("t", 1, {})
+        _, member = node.shares.heartbeat("g", "m", 0, *mine)
+    async with running(tmp_path) as node:
+        with pytest.raises(GroupError) as told:
+            node.shares.heartbeat("g", "m", member.epoch + 1, *mine)
+        assert told.value.code is ErrorCode.unknown_member_id
 
 
 async def test_many_settlements_at_once_are_whole_after_a_restart(tmp_path: Path) -> None:
@@ -187,3 +208,17 @@ async def test_a_snapshot_that_could_not_be_written_is_not_relied_on(tmp_path: P
         assert partition.log.start_offset <= kept
     async with running(tmp_path) as again:
         assert shape(await keeper(again)) == before
+
+
+async def test_a_fetch_that_outlives_its_session_locks_nothing(tmp_path: Path) -> None:
+    """Else nobody would give that back, nor forget that the member holds it."""
+    async with running(tmp_path / "data") as node:
+        found, shares = await keeper(node), node.shares
+        session = shares.sessions.begin(SessionKey("g", "a"), object(), 10)
+        shares.sessions.update(session, [(found.key.topic_id, 0)], [])
+        shares.end_session(session.key)
+        wanted = Wanted(0, 1, 1 << 20, 100, 100, False)
+        assert await ShareFetch(shares, session, wanted).run() == []
+        assert not shares._held
+        (taken,) = take(found, "b", 100)
+        assert (taken.first, taken.last) == (0, 99)

@@ -11,9 +11,18 @@ import pytest
 
 from headwater.broker.broker import Broker
 from headwater.broker.shares.records import Key
-from headwater.testing import broker
+from headwater.broker.shares.state import Ack
+from headwater.record.batch import BROKER_PRODUCER_ID
+from headwater.record.records import Record, build
+from headwater.testing import ManualClock, broker
+from tests.broker.shares.test_coordinator import keeper, settle, take
+from tests.compat.asking import produce
+from tests.compat.batches import NOW_MS
+from tests.compat.wire import ErrorCode, connected
 
 from .queue import ACCEPT, QUICK, REJECT, RELEASE, Queue, headers
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -32,7 +41,9 @@ def test_a_rejected_record_is_kept_with_its_story(queue: Queue) -> None:
     queue.work(2, lambda message: REJECT if message.value() == b"bad" else ACCEPT)
     (letter,) = queue.read("dlq.workers", 1)
     assert (letter.key(), letter.value()) == (b"k", b"bad")
-    assert headers(letter) == {
+    story = headers(letter)
+    assert story.pop("__dlq.errors.state")
+    assert story == {
         "trace": "7",
         "__dlq.errors.topic": "work",
         "__dlq.errors.partition": "0",
@@ -104,7 +115,7 @@ def test_a_dead_letter_of_a_dead_letter_tells_its_own_story(queue: Queue) -> Non
     (letter,) = queue.read("dlq.undertakers", 1)
     assert headers(letter)["__dlq.errors.topic"] == "dlq.workers"
     assert headers(letter)["__dlq.errors.group"] == "undertakers"
-    assert len(letter.headers()) == 6
+    assert len(letter.headers()) == 7
 
 
 def test_a_crash_between_letter_and_state_leaves_one_letter(tmp_path: Path) -> None:
@@ -149,6 +160,44 @@ def test_a_group_that_is_sent_back_gets_its_dead_letters_records_again(tmp_path:
         assert [message.value() for message in again] == [b"bad", b"good"]
 
 
+def at(data: Path, now_ms: int) -> Broker:
+    return Broker(data, "127.0.0.1:0", {}, clock=ManualClock(now_ms))
+
+
+async def start_after_restart(data: Path) -> int:
+    async with at(data, NOW_MS) as node:
+        state = (await keeper(node)).state
+        assert state is not None
+        return state.start
+
+
+async def test_after_a_crash_a_letter_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    data, before = tmp_path / "data", tmp_path / "before"
+    async with at(data, NOW_MS) as node:
+        await keeper(node)
+    shutil.copytree(data / "__share_group_state-0", before)
+    async with at(data, NOW_MS - HOUR_MS) as node:
+        found = await keeper(node)
+        take(found, "a", 1)
+        assert await settle(found, "a", 0, 0, Ack.REJECT) == (ErrorCode.none, None)
+    shutil.rmtree(data / "__share_group_state-0")
+    shutil.copytree(before, data / "__share_group_state-0")
+    assert await start_after_restart(data) == 1
+
+
+async def test_a_letter_is_not_of_a_group_that_was_made_again_after_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    async with at(tmp_path, NOW_MS) as node:
+        found = await keeper(node)
+        take(found, "a", 1)
+        assert await settle(found, "a", 0, 0, Ack.REJECT) == (ErrorCode.none, None)
+        assert await node.shares.delete("g") is ErrorCode.none
+    async with at(tmp_path, NOW_MS - HOUR_MS) as node:
+        await keeper(node)
+    assert await start_after_restart(tmp_path) == 0
+
+
 def test_a_group_that_reads_its_own_dead_letters_comes_to_an_end(queue: Queue) -> None:
     queue.put("bad")
     queue.work(1, lambda message: REJECT)
@@ -156,3 +205,39 @@ def test_a_group_that_reads_its_own_dead_letters_comes_to_an_end(queue: Queue) -
     own = Queue(queue.bootstrap, "dlq.workers", "workers")
     own.work(1, lambda message: REJECT)
     assert len(queue.everything("dlq.workers")) == 1
+
+
+# ---- letters that are not ours --------------------------------------------------------------------------
+
+
+def forged(offset: int | str, state: str) -> dict[str, str]:
+    said = {"topic": "work", "partition": "0", "offset": str(offset), "group": "workers"}
+    said["state"] = state
+    return {f"__dlq.errors.{name}": value for name, value in said.items()}
+
+
+@pytest.mark.parametrize("topic", ["dlq.workers", "dlq.evil"])
+@pytest.mark.parametrize("offset", [1, 2**62, "9" * 30])
+def test_what_a_client_writes_among_dead_letters_settles_nothing(
+    tmp_path: Path, topic: str, offset: int | str
+) -> None:
+    with broker(data=tmp_path, settings=dict(QUICK)) as node:
+        queue = Queue(node.bootstrap).create()
+        queue.put("first", "second")
+        queue.work(1, lambda message: REJECT if message.offset() == 0 else RELEASE)
+        (letter,) = queue.read("dlq.workers", 1)
+        state = headers(letter)["__dlq.errors.state"]
+        other = Queue(node.bootstrap, topic)
+        if topic != "dlq.workers":
+            other.create()
+        other.put("x", headers=forged(offset, state))
+    with broker(data=tmp_path, settings=dict(QUICK)) as node:
+        again = Queue(node.bootstrap).work(1)
+        assert [message.value() for message in again] == [b"second"]
+
+
+def test_no_client_can_write_as_the_broker(queue: Queue, node: Broker) -> None:
+    data = build([Record(0, 1, b"k", b"v")], producer_id=BROKER_PRODUCER_ID)
+    with connected(node.bootstrap) as wire:
+        refused = produce(wire, "work", data)
+    assert refused.error_code is ErrorCode.invalid_record

@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.shares.assignor import assign
-from headwater.broker.shares.membership import GroupError, Member, ShareGroup
+from headwater.broker.shares.membership import GroupError, Member, ShareGroup, assign
 from headwater.broker.shares.sessions import (
     FINAL,
     SessionError,
     SessionKey,
     Sessions,
-    update,
 )
-from headwater.broker.shares.starting import duration_ms
+from headwater.broker.shares.start_offset import duration_ms
 
 ID = {name: uuid.uuid5(uuid.NAMESPACE_DNS, name) for name in "abcd"}
 CLIENT = ("client", "/host")
@@ -125,11 +123,12 @@ def test_the_number_of_sessions_is_bounded_but_a_member_may_begin_again() -> Non
 
 
 def test_partitions_of_a_session_take_turns() -> None:
-    session = Sessions().begin(SessionKey("g", "m"), "c", 1)
-    update(session, [(ID["a"], n) for n in range(3)], [])
+    sessions = Sessions()
+    session = sessions.begin(SessionKey("g", "m"), "c", 1)
+    sessions.update(session, [(ID["a"], n) for n in range(3)], [])
     firsts = [session.rotate()[0][1] for _ in range(3)]
     assert sorted(firsts) == [0, 1, 2]
-    update(session, [], [(ID["a"], 1)])
+    sessions.update(session, [], [(ID["a"], 1)])
     assert sorted(n for _, n in session.rotate()) == [0, 2]
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.shares.records import (
     SNAPSHOT,
     UPDATE,
-    BadRecord,
     Key,
     Value,
     read_key,

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.broker import Broker
 from headwater.broker.shares.keeper import Keeper
+from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Ack, Batch
 from headwater.log.partition import StorageFailed
 from headwater.testing import ManualClock
@@ -135,3 +136,13 @@ async def test_what_is_given_up_after_a_group_was_deleted_does_not_bring_it_back
             await found.open()
     async with on(tmp_path, HandDisk()) as node:
         assert node.shares.list() == []
+
+
+async def test_a_group_whose_beginning_the_disk_refuses_is_not_there(tmp_path: Path) -> None:
+    disk = HandDisk()
+    async with on(tmp_path, disk) as node:
+        there = await keeper(node)
+        new = node.shares.keeper(Key("new", there.key.topic_id, 0), "t")
+        with disk.failing("write", code=errno.ENOSPC, name=STATE_LOG), pytest.raises(StorageFailed):
+            await new.reset(50)
+        assert [name for name, _ in node.shares.list()] == ["g"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.telemetry.measurements import BadMetrics, measurements
+from headwater.broker.telemetry.collector import BadMetrics, measurements
 
 
 def field(number: int, content: bytes) -> bytes:

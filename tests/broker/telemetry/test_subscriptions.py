@@ -35,3 +35,9 @@ def test_the_number_changes_with_what_is_wanted():
     one, two = read({"a": {"metrics": "x"}}), read({"a": {"metrics": "y"}})
     assert wanted(one, CLIENT).number != wanted(two, CLIENT).number
     assert wanted(one, CLIENT).number == wanted(dict(one), CLIENT).number
+
+
+def test_no_pattern_keeps_the_broker_busy():
+    """Others take years for this one; whoever may alter configs sends it."""
+    costly = read({"a": {"metrics": "*", "match": "client_id=(a+)+b"}})
+    assert wanted(costly, {"client_id": "a" * 200}).metrics == []

@@ -224,3 +224,43 @@ def test_whatever_crashes_every_transaction_ends_as_its_producer_was_told(seed: 
         else:
             client.step()
         check(world)
+
+
+# ---- the last epoch is nobody's --------------------------------------------------------------------
+
+
+def timed_out_at_the_last_epoch_but_one() -> Transaction:
+    ongoing = Transaction(
+        "x",
+        5,
+        EPOCH_MAX - 1,
+        timeout_ms=1000,
+        state=State.ONGOING,
+        partitions=frozenset({("t", 0)}),
+        start_ms=0,
+        version=2,
+    )
+    return moves.complete(moves.fence(ongoing, 5000), 5001)
+
+
+def test_a_producer_that_would_get_the_last_epoch_gets_a_new_id() -> None:
+    known, expected = timed_out_at_the_last_epoch_but_one(), Producer(5, EPOCH_MAX - 1)
+    assert known.epoch == EPOCH_MAX
+    assert moves.needs_new_id(known, expected)
+    move = moves.init(known, "x", 1000, expected, 99, 5002)
+    assert move.error is ErrorCode.none and move.value is not None
+    assert (move.value.producer_id, move.value.epoch) == (99, 0)
+
+
+def test_whoever_holds_the_last_epoch_is_fenced_and_can_still_end() -> None:
+    """Values of before may have it."""
+    known = replace(timed_out_at_the_last_epoch_but_one(), state=State.EMPTY)
+    zombie = Producer(5, EPOCH_MAX)
+    assert moves.add(known, zombie, [("t", 0)], 2, 1).error is ErrorCode.producer_fenced
+    ongoing = replace(known, state=State.ONGOING, partitions=frozenset({("t", 0)}), start_ms=0)
+    assert moves.needs_next_id(ongoing, 2)
+    ended = moves.end(ongoing, zombie, True, 2, 99, 2).value
+    assert ended is not None
+    assert ended.epoch == EPOCH_MAX
+    assert moves.complete(ended, 3).producer_id == 99
+    assert moves.complete(moves.fence(ongoing, 4), 5).epoch == EPOCH_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.dead_letters.handled import Handled, handled
+from headwater.browse.dead_letters.letter import Handled, handled
 
 
 @given(st.integers(0, 1 << 40), st.frozensets(st.integers(0, 300), max_size=50))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headwater.browse.dead_letters.letter import HEADER
-from headwater.browse.dead_letters.reading import LettersRefused, open_letters
-from headwater.browse.dead_letters.sending import Mended, dismiss, replay, send_one
+from headwater.browse.dead_letters.replay import Mended, dismiss, replay, send_one
+from headwater.browse.dead_letters.survey import LettersRefused, open_letters
 from headwater.project.broker_process import BrokerProcess
+from headwater.record.dead_letter import HEADER
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from headwater.capture.avro import AvroEncoder, field_name
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import UNAVAILABLE, Column
-from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.errors import Misconfigured, SourceRefused
 
 SOURCE_SCHEMA = {
     "type": "struct",
@@ -115,9 +115,9 @@ def test_a_schema_has_the_same_number_in_every_run_and_another_when_columns_chan
 def test_what_its_type_cannot_hold_is_refused_by_name_and_left_out_values_with_the_remedy() -> None:
     made = encoder()
     for place, fragment in ((0, "2147483648"), (2, '"x"'), (4, "1"), (5, '"é"'), (6, "[[1]]")):
-        with pytest.raises(Refused, match=f"column '{COLUMNS[place].name}'"):
+        with pytest.raises(SourceRefused, match=f"column '{COLUMNS[place].name}'"):
             made.created([*ROW[:place], fragment, *ROW[place + 1 :]], SOURCE, REST)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SourceRefused) as refused:
         made.created([*ROW[:6], UNAVAILABLE, *ROW[7:]], SOURCE, REST)
     assert "REPLICA IDENTITY FULL" in str(refused.value.hint)
     kept = made.created([*ROW[:5], UNAVAILABLE, *ROW[6:9], UNAVAILABLE], SOURCE, REST)

@@ -9,6 +9,7 @@ import pytest
 from headwater.capture.config import CaptureConfig, from_file, from_mapping
 from headwater.capture.errors import Misconfigured
 from headwater.capture.source import open_source
+from headwater.errors import HeadwaterError
 
 
 def test_a_section_of_the_file_is_a_capture_and_secrets_come_from_the_environment(
@@ -39,7 +40,7 @@ def test_a_section_of_the_file_is_a_capture_and_secrets_come_from_the_environmen
 def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     file = tmp_path / "headwater.toml"
     file.write_text(text)
-    with pytest.raises(Misconfigured, match=sentence):
+    with pytest.raises(HeadwaterError, match=sentence):
         from_file(file, "shop", "log:9092")
 
 

@@ -13,8 +13,9 @@ import pytest
 from headwater import testing
 from headwater.broker.broker import Broker
 from headwater.capture.change import EVERY_PARTITION, Batch, begins_again
-from headwater.capture.errors import Fenced
-from headwater.capture.writer import Writer, read_positions
+from headwater.capture.errors import CaptureFenced
+from headwater.capture.positions import read_positions
+from headwater.capture.writer import Writer
 from tests.capture.core.reading import read
 
 
@@ -49,7 +50,7 @@ def test_the_younger_of_two_writers_fences_the_elder(log: Broker) -> None:
     elder.ensure_topics(["twice.rows"], {}, 1)
     elder.write(Batch({"n": 1}, [("twice.rows", b"1", b"1")], 1))
     assert younger.open() == {"n": 1}
-    with pytest.raises(Fenced):
+    with pytest.raises(CaptureFenced):
         elder.write(Batch({"n": 2}, [("twice.rows", b"1", b"2")], 1))
     younger.write(Batch({"n": 3}, [("twice.rows", b"1", b"3")], 1))
     assert [record.value for record in read(log.bootstrap, "twice.rows")] == [1, 3]
@@ -60,7 +61,8 @@ def test_the_younger_of_two_writers_fences_the_elder(log: Broker) -> None:
 KILLED = """
 import os, sys
 from headwater.capture.change import Batch
-from headwater.capture.writer import POSITIONS, Writer
+from headwater.capture.positions import POSITIONS
+from headwater.capture.writer import Writer
 writer = Writer("killed", sys.argv[1])
 position = writer.open() or {"n": 0}
 writer.ensure_topics(["killed.rows"], {}, 2)
@@ -108,3 +110,40 @@ def test_a_record_for_every_partition_that_overfills_the_queue_is_in_each_of_the
     writer.close()
     found = [record.partition for record in read(log.bootstrap, "large.rows")]
     assert sorted(found) == list(range(90))
+
+
+def test_a_topic_is_given_room_for_a_large_record_and_what_is_above_the_bound_is_set_aside(
+    log: Broker,
+) -> None:
+    writer = Writer("wide", log.bootstrap, record_bytes_max=6 << 20)
+    writer.open()
+    writer.ensure_topics(["wide.rows"], {}, 1)
+    large = json.dumps(random.Random(1).randbytes(2_500_000).hex()).encode()
+    rows = [("wide.rows", b"1", b"1"), ("wide.rows", b"2", large)]
+    rows += [("wide.rows", b"3", large + b" " * 2_000_000), ("wide.rows", b"4", b"4")]
+    writer.write(Batch({"lsn": 7, "schemas": {"a": "b"}}, list(rows), 4))
+    (said,) = writer.take_said()
+    assert "wide.rows" in said and "the row 3 was set aside in wide.dead-letters" in said
+    writer.close()
+    assert [len(str(one.value)) > 9 for one in read(log.bootstrap, "wide.rows")] == [
+        False,
+        True,
+        False,
+    ]
+    (letter,) = read(log.bootstrap, "wide.dead-letters")
+    headers = {name: value.decode() for name, value in letter.headers}
+    assert letter.key == 3
+    assert headers["__dlq.errors.topic"] == "wide.rows"
+    assert headers["__dlq.errors.position"] == '{"lsn": 7}'
+    assert int(headers["__dlq.errors.cut"]) > 6 << 20
+
+
+def test_the_captures_own_settings_say_how_large_a_record_a_topic_takes(log: Broker) -> None:
+    fixed = {"max.message.bytes": "1048588"}
+    writer = Writer("narrow", log.bootstrap, topic_config=fixed)
+    writer.open()
+    writer.ensure_topics(["narrow.rows"], fixed, 1)
+    writer.write(Batch({}, [("narrow.rows", b"1", b"1" * 2_000_000)], 1))
+    writer.close()
+    assert read(log.bootstrap, "narrow.rows") == []
+    assert [one.key for one in read(log.bootstrap, "narrow.dead-letters")] == [1]

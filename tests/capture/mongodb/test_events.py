@@ -13,7 +13,7 @@ from bson.timestamp import Timestamp
 
 from headwater.capture.change import EVERY_PARTITION
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.errors import Misconfigured, SourceRefused
 from headwater.capture.mongodb.driver import Facts
 from headwater.capture.mongodb.events import Encoder
 from headwater.capture.mongodb.source import MongoSource
@@ -99,7 +99,7 @@ def test_a_dropped_collection_is_truncated_in_every_partition_and_others_are_ref
     assert record[4] == EVERY_PARTITION  # type: ignore[misc]
     assert json.loads(record[2] or b"")["op"] == "t"
     assert ENCODER.records(event("createIndexes"), "orders", 5) == []
-    with pytest.raises(Refused, match="not known here"):
+    with pytest.raises(SourceRefused, match="not known here"):
         ENCODER.records(event("somethingNew"), "orders", 5)
 
 
@@ -114,6 +114,9 @@ class Recorded:
 
     def facts(self) -> Facts:
         return Facts((7, 0, 0), True, ("lines", "orders"), frozenset())
+
+    def wants(self, collection: str) -> bool:
+        return True
 
     def collections(self) -> list[str]:
         return ["lines", "orders"]

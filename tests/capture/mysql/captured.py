@@ -34,7 +34,7 @@ class Setting:
     def config(self, *tables: str, user: str = "root", **more: Any) -> CaptureConfig:
         # Nobody listens there: these tests look at what is handed over, not at a log.
         more = {"transactions": False, "bootstrap": "127.0.0.1:1", **more}
-        url = f"mariadb://{user}@127.0.0.1:{self.server.port}/{self.name}"
+        url = f"{self.server.scheme}://{user}@127.0.0.1:{self.server.port}/{self.name}"
         return CaptureConfig(self.name, url, tables, **more)
 
     def source(self, config: CaptureConfig | None = None) -> MariaDBSource:
@@ -53,7 +53,7 @@ class Setting:
 
     def stream(self, config: CaptureConfig | None = None) -> list[tuple[str, Any, Any]]:
         """All that is in the binary log now, after the position; what was new."""
-        end = str(self.server.execute("SELECT @@gtid_binlog_pos")[0][0])
+        end = self.server.gtids()
         source = self.source(config)
         begin, moved = len(self.records), time.monotonic()
         assert self.position is not None

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pymysql
 import pytest
 
 from headwater.project.ports import free_port
+from tests.capture.servers.builds import other_user, private_folder
 
 INSTALL = "apt-get update && apt-get install -y mariadb-server"
 START_S = 60.0
@@ -39,22 +39,9 @@ def _path() -> str:
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/usr/libexec"
 
 
-def _as_other_user() -> list[str]:
-    return (
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if not os.getuid() else []
-    )
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="headwater-mariadb-"))
-    if not os.getuid():
-        os.chown(folder, 65534, 65534)
-    return folder
-
-
-def _run(arguments: list[str], folder: Path) -> None:
+def run_apart(arguments: list[str], folder: Path) -> None:
     done = subprocess.run(
-        [*_as_other_user(), *arguments],
+        [*other_user(), *arguments],
         cwd=folder,
         env={"PATH": _path(), "HOME": str(folder), "TMPDIR": str(folder)},
         capture_output=True,
@@ -69,8 +56,8 @@ def _run(arguments: list[str], folder: Path) -> None:
 def _made_once() -> Path:
     global _template
     if _template is None:
-        folder = _folder()
-        _run(
+        folder = private_folder("mariadb")
+        run_apart(
             [
                 "mariadb-install-db",
                 "--no-defaults",
@@ -88,23 +75,39 @@ def _made_once() -> Path:
 class MariaDB:
     """One server. `options` are appended to its command line; `restart` may change them."""
 
+    scheme = "mariadb"
+
     def __init__(self, *options: str) -> None:
-        self.folder = _folder()
+        self.folder = private_folder("mariadb")
         self.options = list(options)
-        template = _made_once()
-        copied = ["cp", "-a", "--reflink=auto", f"{template}/data", f"{self.folder}/data"]
+        copied = ["cp", "-a", "--reflink=auto", "--sparse=always"]
+        copied += [f"{self._template()}/data", f"{self.folder}/data"]
         subprocess.run(copied, check=True, timeout=START_S)
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _template(self) -> Path:
+        """A folder with the system tables in `data`."""
+        return _made_once()
+
+    def _program(self) -> list[str]:
+        return ["mariadbd", "--no-defaults", "--innodb-log-file-size=32M"]
+
+    def gtids(self) -> str:
+        """What its binary log has."""
+        return str(self.execute("SELECT @@gtid_binlog_pos")[0][0])
 
     def start(self) -> None:
         with (self.folder / "server.out").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    *_as_other_user(),
-                    "mariadbd",
-                    "--no-defaults",
+                    *other_user(),
+                    *self._program(),
                     f"--datadir={self.folder}/data",
                     f"--socket={self.folder}/s.sock",
                     f"--pid-file={self.folder}/pid",
@@ -116,7 +119,6 @@ class MariaDB:
                     "--binlog-row-metadata=FULL",
                     "--skip-name-resolve",
                     "--innodb-buffer-pool-size=48M",
-                    "--innodb-log-file-size=32M",
                     "--innodb-flush-log-at-trx-commit=2",  # survives kill -9, which is what is done
                     "--performance-schema=OFF",
                     "--max-allowed-packet=64M",
@@ -139,7 +141,7 @@ class MariaDB:
             except pymysql.err.OperationalError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     said = (self.folder / "server.out").read_text(errors="replace")[-3000:]
-                    raise RuntimeError(f"mariadbd did not start:\n{said}") from None
+                    raise RuntimeError(f"the server did not start:\n{said}") from None
                 time.sleep(0.02)
 
     def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:

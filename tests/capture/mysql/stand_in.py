@@ -22,7 +22,7 @@ ORIGIN = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 _CAPABILITIES = (
     0xFFFFFFFF & ~(1 << 24) & ~(1 << 11) & ~(1 << 5)
 )  # no DEPRECATE_EOF, TLS, compression
-_QUIT, _QUERY, _REGISTER, _DUMP = 0x01, 0x03, 0x15, 0x1E
+_QUIT, _QUERY, _DUMP_FILE, _REGISTER, _DUMP = 0x01, 0x03, 0x12, 0x15, 0x1E
 
 Answers = Sequence[tuple[str, list[tuple[Any, ...]]]]
 
@@ -69,6 +69,8 @@ class MySQLStandIn:
             statement = payload[1:].decode()
             self.asked.append(statement)
             one.sendall(self._answer(statement))
+        elif payload[0] == _DUMP_FILE:
+            one.sendall(_packet(1, b"\0" + format_description()))
         elif payload[0] == _DUMP:
             self.dumps.append(payload[1:])
             for number, event in enumerate(self._log, 1):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.capture.errors import Interrupted, Refused
+from headwater.capture.errors import Interrupted, SourceRefused
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.testing.certificates import Authority
 from tests.capture.mysql.captured import Setting
@@ -49,7 +49,7 @@ def test_a_password_with_odd_letters_and_tls_are_given_in_the_address(
             connection = Connection(Address.parse(base + parameters))
             assert connection.execute("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
             connection.close()
-        with pytest.raises(Refused):
+        with pytest.raises(SourceRefused):
             Connection(Address.parse(base))
         with pytest.raises(Interrupted):
             Connection(Address.parse(f"{base}?ssl-mode=verify-identity"))

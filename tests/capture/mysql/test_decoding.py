@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.capture.errors import CaptureError
+from headwater.capture.errors import BinlogUnreadable, CaptureError
 from headwater.capture.mysql import ddl, events, numbers, table_map, values
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description, Style
-from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.gtid import Gtid, GtidPosition
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.table_map import Wire

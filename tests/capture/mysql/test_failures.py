@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
-from headwater.capture.mysql.errors import SchemaUnknown
+from headwater.capture.errors import Gap, Interrupted, Misconfigured, SchemaUnknown, SourceRefused
 from tests.capture.mysql.captured import Setting
 from tests.capture.mysql.server import MariaDB
 
@@ -198,11 +197,11 @@ def test_every_setting_that_is_wrong_is_found_and_its_remedy_works(own_setting: 
     )
     found = {name: finding for name, finding in setting.findings().items() if not finding.ok}
     assert set(found) == {"binlog_format", "binlog_row_image", "binlog_row_metadata", "retention"}
-    with pytest.raises(Refused, match="binlog_format"):
+    with pytest.raises(SourceRefused, match="binlog_format"):
         setting.snapshot()
     for finding in found.values():
-        assert finding.mend is not None
-        setting.execute(finding.mend.partition(" (")[0])
+        assert finding.remedy is not None
+        setting.execute(finding.remedy.partition(" (")[0])
     assert all(finding.ok for finding in setting.findings().values())
 
 
@@ -213,8 +212,8 @@ def test_a_server_without_binary_log_is_refused(own_setting: Setting) -> None:
     server.options = ["--skip-log-bin"]
     server.start()
     found = setting.findings()["log_bin"]
-    assert not found.ok and "restart" in str(found.mend)
-    with pytest.raises(Refused, match="binary log is off"):
+    assert not found.ok and "restart" in str(found.remedy)
+    with pytest.raises(SourceRefused, match="binary log is off"):
         setting.snapshot()
 
 
@@ -230,7 +229,7 @@ def test_missing_privileges_are_found_and_granted_by_the_statement_given(
         "tables",
     }
     for name in ("privilege BINLOG MONITOR", "privilege REPLICATION SLAVE"):
-        setting.execute(str(found[name].mend))
+        setting.execute(str(found[name].remedy))
     setting.execute(f"GRANT SELECT ON {setting.name}.* TO poor@'127.0.0.1'")
     assert all(finding.ok for finding in setting.findings(user="poor").values())
     setting.snapshot(setting.config(user="poor"))
@@ -242,7 +241,7 @@ def test_missing_privileges_are_found_and_granted_by_the_statement_given(
 def test_a_wrong_password_is_one_finding_and_no_endless_retry(setting: Setting) -> None:
     found = setting.findings(user="nobody")
     assert list(found) == ["connection"] and not found["connection"].ok
-    with pytest.raises(Refused):
+    with pytest.raises(SourceRefused):
         setting.snapshot(setting.config(user="nobody"))
 
 
@@ -250,7 +249,7 @@ def test_tables_that_cannot_be_captured_well_are_named(setting: Setting) -> None
     setting.execute("CREATE TABLE t (v INT)", "CREATE TABLE m (id INT PRIMARY KEY) ENGINE = Aria")
     found = setting.findings()
     assert "no primary key" in found["table t"].sentence
-    assert found["table m"].mend == f"ALTER TABLE `{setting.name}`.`m` ENGINE = InnoDB"
+    assert found["table m"].remedy == f"ALTER TABLE `{setting.name}`.`m` ENGINE = InnoDB"
     missing = {finding.name: finding for finding in setting.source(setting.config("nix")).check()}
     assert "nix" in missing["tables"].sentence
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater import testing
 from headwater.broker.broker import Broker
-from headwater.capture.errors import CaptureError, Misconfigured, Refused
+from headwater.capture.errors import CaptureError, Misconfigured, SourceRefused
 from headwater.capture.mysql import chunks
 from headwater.capture.runner import Runner
 from headwater.capture.source import Range
@@ -169,7 +169,7 @@ def test_a_table_that_is_added_to_the_settings_is_read_while_the_stream_goes_on(
         setting.execute("INSERT INTO old SELECT COUNT(*) FROM old")
         setting.stream(setting.config("old", "new"))
     assert [op for op, _, _ in setting.changes("new")] == ["r", "r"]
-    with pytest.raises(Refused, match="nokey"):
+    with pytest.raises(SourceRefused, match="nokey"):
         setting.stream(setting.config("old", "nokey"))
 
 

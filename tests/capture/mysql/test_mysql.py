@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError, Gap
+from headwater.capture.errors import BinlogUnreadable, CaptureError, Gap
 from headwater.capture.mysql import events, json_binary, preflight
 from headwater.capture.mysql import table_map as wire
-from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.flavor import dump_request
-from headwater.capture.mysql.gtid_set import GtidSet, SetGtid
+from headwater.capture.mysql.gtid import GtidSet, SetGtid
 from headwater.capture.mysql.source import MariaDBSource
 from tests.capture.mysql import stand_in
 from tests.capture.mysql.stand_in import ORIGIN, MySQLStandIn
@@ -120,13 +119,13 @@ def test_any_bytes_are_a_json_document_or_an_error(data: bytes) -> None:
 
 # ── a conversation ────────────────────────────────────────────────────────────────────────────────
 
-# shop.orders: id INT UNSIGNED NOT NULL, doc JSON, y YEAR, n INT UNSIGNED; key id. YEAR has no sign bit.
+# shop.orders: id INT UNSIGNED NOT NULL, doc JSON, y YEAR, n INT UNSIGNED; key id. YEAR has a sign bit.
 SHORT_MAP = (
     b"\x04shop\0\x06orders\0\x04"
     + bytes([wire.LONG, wire.JSON, wire.YEAR, wire.LONG])
     + b"\x01\x04"
     + b"\x0e"
-    + b"\x01\x01\xc0"
+    + b"\x01\x01\xe0"
 )
 FULL_MAP = SHORT_MAP + b"\x04\x0b\x02id\x03doc\x01y\x01n" + b"\x08\x01\x00" + b"\x0c\x01\xf0"
 
@@ -169,6 +168,7 @@ def answers(metadata: str = "FULL", executed: str = f"{ORIGIN}:1-5", purged: str
         ("gtid_executed", [(executed,)]),
         ("gtid_purged", [(purged,)]),
         ("SHOW MASTER STATUS", [("binlog.000001", 157, "", "", f"{ORIGIN}:1-5")]),
+        ("SHOW BINARY LOGS", [("binlog.000001", 1 << 20, "No")]),
         ("information_schema.TABLES", [("orders", "InnoDB", 2, 60)]),
         (
             "information_schema.COLUMNS",
@@ -297,7 +297,6 @@ def test_xa_transactions_come_when_they_are_committed_and_create_select_brings_i
     ("kind", "remedy"),
     [
         (events.ANONYMOUS_GTID, "gtid_mode"),
-        (events.PARTIAL_UPDATE, "binlog_row_value_options"),
         (events.TAGGED_GTID, "gtid_next"),
         (99, "newer headwater"),
     ],

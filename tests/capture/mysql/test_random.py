@@ -23,7 +23,7 @@ from headwater.capture.change import in_snapshot
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
 from headwater.capture.mysql.requests import ask
-from headwater.capture.writer import read_positions
+from headwater.capture.positions import read_positions
 from headwater.project.ports import free_port
 from tests.capture.core.reading import Read, fold, read
 from tests.capture.mysql.captured import Setting

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.envelope import UNAVAILABLE
-from headwater.capture.errors import Gap, Refused
+from headwater.capture.errors import Gap, SourceRefused
 from tests.capture.mysql.captured import Setting
 
 GONE = json.loads(UNAVAILABLE)
@@ -311,7 +311,7 @@ def test_what_foreign_keys_change_is_not_in_the_binary_log_and_the_check_says_so
         "if this fails, the server has learnt it"
     )
     found = setting.findings()["table c"]
-    assert not found.ok and "of_p" in found.sentence and "FOREIGN KEY" in str(found.mend)
+    assert not found.ok and "of_p" in found.sentence and "FOREIGN KEY" in str(found.remedy)
 
 
 def _xa(setting: Setting, xid: str, row: int, *, large: bool = False) -> None:
@@ -363,7 +363,7 @@ def test_a_large_xa_transaction_is_held_too_and_one_phase_is_ordinary(setting: S
 def test_an_xa_transaction_that_waits_while_a_snapshot_begins_is_refused(setting: Setting) -> None:
     setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
     _xa(setting, "early", 1)
-    with pytest.raises(Refused, match="XA"):
+    with pytest.raises(SourceRefused, match="XA"):
         setting.snapshot()
     setting.execute("XA ROLLBACK 'early'")
     setting.snapshot()

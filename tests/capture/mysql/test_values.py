@@ -230,7 +230,7 @@ def test_every_byte_of_every_8_bit_character_set_is_read_as_the_server_does(
 def test_a_character_set_that_cannot_be_read_is_an_error_not_a_guess(setting: Setting) -> None:
     setting.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET geostd8)")
     found = setting.findings()["table t"]
-    assert not found.ok and "geostd8" in found.sentence and found.mend
+    assert not found.ok and "geostd8" in found.sentence and found.remedy
 
 
 def test_json_numbers_stay_whole(setting: Setting) -> None:

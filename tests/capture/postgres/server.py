@@ -20,9 +20,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import psycopg
-import pytest
 
 from headwater.project.ports import free_port
+from tests.capture.servers.builds import Build, missing, unpacked, within_reach
 
 SETTINGS = {
     "wal_level": "logical",
@@ -51,8 +51,10 @@ def programs() -> Path | None:
 class PostgresServer:
     """One server; stopped and removed by `postgres()`."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
-        where = programs()
+    def __init__(
+        self, folder: Path, settings: dict[str, str] | None = None, where: Path | None = None
+    ) -> None:
+        where = where or programs()
         assert where is not None
         self._programs = where
         self._folder = folder
@@ -65,6 +67,14 @@ class PostgresServer:
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def data(self) -> Path:
+        return self._folder / "data"
+
+    def twin(self, folder: Path, settings: dict[str, str]) -> PostgresServer:
+        """Another server of the same programs, which has no data yet."""
+        return PostgresServer(folder, {**self._settings, **settings}, self._programs)
 
     def initialise(self) -> None:
         command = [
@@ -129,15 +139,20 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres(settings: dict[str, str] | None = None) -> Iterator[PostgresServer]:
-    """A running server; where there is none to start, the test is skipped loudly or fails."""
-    if programs() is None:
-        sentence = f"PostgreSQL is not installed; install it with: {INSTALL}"
-        if os.environ.get("HEADWATER_REQUIRE_SERVERS") == "1":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
+def postgres(
+    settings: dict[str, str] | None = None, build: Build | None = None
+) -> Iterator[PostgresServer]:
+    """A running server, Debian's or a build; where there is none, the test is skipped or fails."""
+    if build is None and programs() is None:
+        missing(f"PostgreSQL is not installed; install it with: {INSTALL}")
     folder = Path(mkdtemp(prefix="headwater-postgres-"))
-    server = PostgresServer(folder, settings)
+    folder.chmod(0o755)  # it may hold the programs, which another user runs
+    try:
+        where = within_reach(unpacked(build), folder) / "bin" if build is not None else None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    server = PostgresServer(folder, settings, where)
     try:
         server.initialise()
         server.start()

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.capture.writer import read_topic
 from headwater.spark.source.values.avro import AvroValues
-from headwater.spark.source.values.typed import value_ddl
+from headwater.spark.source.values.value_type import value_ddl
 from tests.capture.postgres.running import Setting, eventually
 
 COLUMNS = (

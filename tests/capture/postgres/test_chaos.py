@@ -21,12 +21,12 @@ import pytest
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
-from headwater.capture.postgres import copied
+from headwater.capture.positions import read_positions
+from headwater.capture.postgres import copy_rows
 from headwater.capture.postgres.catalog import Catalog
 from headwater.capture.postgres.connection import connect
 from headwater.capture.postgres.relations import Relations
 from headwater.capture.postgres.snapshot import chunk_query, copy_out
-from headwater.capture.writer import read_positions
 from tests.capture.core.reading import Read, _json, fold, read
 from tests.capture.postgres.running import eventually
 from tests.capture.postgres.server import PostgresServer, postgres
@@ -186,7 +186,7 @@ def compare_tables(topics: dict[str, list[Read]], url: str) -> None:
         relations = Relations(config, "postgres", catalog)
         for table in catalog.tables("headwater_shop"):
             relation = relations.of_table(table)
-            rows = copied.rows(
+            rows = copy_rows.rows(
                 copy_out(connection, chunk_query(table, (), None, None)), relation.converters
             )
             there = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.capture.envelope import NULL, UNAVAILABLE
-from headwater.capture.postgres import copied, pgoutput, types
+from headwater.capture.postgres import copy_rows, pgoutput, types
 from headwater.capture.postgres.pgoutput import Malformed
 
 CONVERTERS = (types.number, types.text)
@@ -107,7 +107,7 @@ def test_copied_rows_come_back_as_they_were(rows: list[tuple[str | None, str | N
     data = b"".join(
         b"\t".join(escaped(None if v is None else v.encode()) for v in r) + b"\n" for r in rows
     )
-    shown = copied.rows(data, (types.text, types.text))
+    shown = copy_rows.rows(data, (types.text, types.text))
     assert shown == [tuple("null" if v is None else types.quote(v) for v in r) for r in rows]
 
 

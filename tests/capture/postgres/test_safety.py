@@ -148,7 +148,7 @@ def test_check_names_the_command_that_mends_each_failure(setting: Setting) -> No
     url = setting.server.url(setting.name, f"reader_{setting.name}")
     as_reader = replace(setting.config("keyed", "keyless"), url=url)
     source = open_source(as_reader)
-    failed = {finding.name: finding.mend or "" for finding in source.check() if not finding.ok}
+    failed = {finding.name: finding.remedy or "" for finding in source.check() if not finding.ok}
     source.close()
     assert set(failed) == {
         "replication role",
@@ -157,8 +157,8 @@ def test_check_names_the_command_that_mends_each_failure(setting: Setting) -> No
         'identity of "public"."keyless"',
         "publication",
     }
-    for mend in failed.values():
-        setting.execute(mend.partition("--")[0])
+    for remedy in failed.values():
+        setting.execute(remedy.partition("--")[0])
     again = open_source(as_reader)
     assert [finding for finding in again.check() if not finding.ok] == []
     again.close()
@@ -177,7 +177,7 @@ def test_check_finds_a_server_without_logical_wal() -> None:
     with postgres({"wal_level": "replica"}) as server:
         config = Setting(server, "127.0.0.1:1", "postgres").config()
         source = open_source(config)
-        failed = {finding.name: finding.mend for finding in source.check() if not finding.ok}
+        failed = {finding.name: finding.remedy for finding in source.check() if not finding.ok}
         source.close()
         assert failed["wal_level"] is not None and "wal_level = logical" in failed["wal_level"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.capture.sqlite.order import Noted, true_order
+from headwater.capture.sqlite.repair import Noted, true_order
 
 A, B, C, D = ((1, text) for text in "abcd")
 

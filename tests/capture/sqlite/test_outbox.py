@@ -9,6 +9,7 @@ from pathlib import Path
 import headwater.testing
 from headwater.capture.config import CaptureConfig
 from headwater.capture.runner import Runner
+from headwater.record import dead_letter
 from tests.capture.core.reading import read
 from tests.capture.sqlite.drained import Log, database
 
@@ -86,6 +87,11 @@ def test_a_row_that_is_no_event_is_a_dead_letter(tmp_path: Path) -> None:
     log.drain()
     dead = [record for record in log.records if record[0] == "shop.outbox.dead-letters"]
     reasons = [dict(record[3])["__dlq.errors.message"] for record in dead]
+    causes = [dead_letter.cause_of(record[3]) for record in dead]
+    assert [(each.topic, each.group, each.partition, each.offset) for each in causes if each] == [
+        ("outbox", "headwater.capture.shop", -1, -1)
+    ] * 4
+    assert all(len(record[3]) == 5 for record in dead)  # those that all dead letters have
     assert [b"no topic" in r or b"no JSON object" in r or b"was updated" in r for r in reasons] == [
         True
     ] * 4

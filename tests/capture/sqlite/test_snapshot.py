@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.capture.change import in_snapshot
-from headwater.capture.errors import Misconfigured, Refused
+from headwater.capture.errors import Misconfigured, SourceRefused
 from headwater.capture.source import Range
 from headwater.capture.sqlite.place import Pending
 from tests.capture.sqlite.drained import Log, database, ordered, table
@@ -87,7 +87,7 @@ def test_a_requested_snapshot_reads_the_table_again_beside_the_changes(tmp_path:
     log = Log(tmp_path / "a.db").drain().clear()
     other = log.open()
     assert other.request_snapshot(["Orders"]).startswith("Orders: will be read again")
-    with pytest.raises(Refused, match="'none' is not captured"):
+    with pytest.raises(SourceRefused, match="'none' is not captured"):
         other.request_snapshot(["none"])
     other.close()
     draw = random.Random(1)
@@ -108,7 +108,7 @@ def test_a_range_of_rows_is_read_again_and_a_condition_that_does_not_fit_is_refu
     other = log.open()
     other.request_snapshot(["orders"], Range("id % 2 = 0", "5", "12"))
     for tables, within in ((["orders"], Range("nonsense > 1")), ([], Range(first="1"))):
-        with pytest.raises((Refused, Misconfigured)):
+        with pytest.raises((SourceRefused, Misconfigured)):
             other.request_snapshot(tables, within)
     other.close()
     log.drain()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
+from headwater.capture.errors import Gap, Interrupted, Misconfigured, SourceRefused
 from tests.capture.sqlite.drained import Log, database, ordered, table
 
 ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)"
@@ -96,7 +96,7 @@ def test_one_file_has_one_capture(tmp_path: Path) -> None:
     Log(tmp_path / "a.db").drain()
     other = Log(tmp_path / "a.db")
     object.__setattr__(other.config, "name", "other")
-    with pytest.raises(Refused, match="captured as 'shop' already"):
+    with pytest.raises(SourceRefused, match="captured as 'shop' already"):
         other.drain()
     assert [f.ok for f in other.open().check() if f.name == "triggers"] == [False]
 
@@ -236,10 +236,10 @@ def test_lag_is_told_in_changes_and_seconds(tmp_path: Path) -> None:
 
 
 def test_settings_and_files_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="there is no file"):
+    with pytest.raises(SourceRefused, match="there is no file"):
         Log(tmp_path / "none.db").open()
     (tmp_path / "text.db").write_text("no database at all, only some text that is long enough" * 30)
-    with pytest.raises(Refused, match="not a database"):
+    with pytest.raises(SourceRefused, match="not a database"):
         Log(tmp_path / "text.db").open()
     database(tmp_path / "a.db", ORDERS)
     with pytest.raises(Misconfigured, match="no setting 'slot'"):
@@ -266,5 +266,5 @@ def test_preflight_names_what_is_amiss_and_the_remedy(tmp_path: Path) -> None:
         "journal", "key of keyless", "key of nulls", "index partial", "index expression",
         "table missing", "outbox orders",
     }  # fmt: skip
-    assert all(found[name].mend for name in bad)
-    assert found["journal"].mend == f"sqlite3 {tmp_path / 'a.db'} 'PRAGMA journal_mode=WAL'"
+    assert all(found[name].remedy for name in bad)
+    assert found["journal"].remedy == f"sqlite3 {tmp_path / 'a.db'} 'PRAGMA journal_mode=WAL'"

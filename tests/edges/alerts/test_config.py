@@ -51,9 +51,10 @@ def test_who_is_told_may_be_of_four_kinds():
         ({**GOOD, "to": 5}, "is no text in quotes"),
         ({**MAIL, "to": "mailto:ops"}, "is no address for mail"),
         ({**MAIL, "from": "a@b.c\nBcc: x@y.z"}, "is no address for mail"),
+        ({**MAIL, "user": "u", "password": "${HOOK_SECRET}"}, "would send the password in clear"),
         ({**MAIL, "smtp": "mail:25"}, 'is no "smtp://HOST:PORT"'),
         ({**MAIL, "user": "u"}, "belong together"),
-        ({**MAIL, "user": "u", "password": "p"}, "password is no"),
+        ({**MAIL, "smtp": "smtps://mail", "user": "u", "password": "p"}, "password is no"),
         ({**HTTP, "to": "https://10.0.0.1/"}, "private address"),
         (
             {"on": "topic:o", "when": "matches", "to": "topic:t", "grep": "/(/"},

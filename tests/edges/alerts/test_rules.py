@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Misunderstood
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
-from headwater.browse.records import Record
-from headwater.edges.alerts import judging, rules
-from headwater.edges.alerts.judging import Judge, Values
+from headwater.client.errors import BadRequest
+from headwater.client.records import Record
+from headwater.edges.alerts import judge as judging
+from headwater.edges.alerts import rules
+from headwater.edges.alerts.judge import Judge, Values
 from headwater.edges.alerts.notices import Notice, Said, notice_of, said
 from headwater.edges.alerts.rules import Aggregate, Beyond, Field, Lag, Matches, Silence, parse
-from headwater.edges.alerts.windows import Window
+from headwater.edges.alerts.watcher import Window
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_rule_is_understood(text: str, rule: rules.Rule):
     "text", ["", "lag", "lag > x", "count > 5", "silence > 5", "silence < 5m", "mean(x) > 1 in 1m"]
 )
 def test_what_is_no_rule_is_told_with_examples(text: str):
-    with pytest.raises(Misunderstood) as told:
+    with pytest.raises(BadRequest) as told:
         parse(text)
     assert "lag > 1000" in (told.value.hint or "")
 
@@ -47,7 +48,7 @@ def test_what_is_no_rule_is_told_with_examples(text: str):
 def test_any_words_are_a_rule_or_an_error_of_ours(text: str):
     try:
         parse(text)
-    except Misunderstood:
+    except BadRequest:
         pass
 
 

@@ -17,8 +17,8 @@ import pytest
 from aiosmtpd.controller import Controller
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.browse import ranges
-from headwater.browse.log import Log
+from headwater.client import ranges
+from headwater.client.log import Log
 from headwater.project.file import Project
 from headwater.project.ports import free_port
 from tests.edges.running import edges, process, until
@@ -149,13 +149,15 @@ def test_a_value_beyond_its_limit_is_told_by_mail_per_key(
 
 
 def test_a_count_over_the_last_minutes_is_told_to_a_command(
-    log: Log, topic: Topics, tmp_path: Path
+    log: Log, topic: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setenv("SHOP_PASSWORD", "hush")
     source = topic(partitions=2)
     now = int(time.time() * 1000)
     put(log, source, [{"n": n} for n in range(5)], timestamp=now - 3_600_000)  # too long ago
     put(log, source, [{"n": n} for n in range(5)], timestamp=now - 1000)
-    script = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
+    script = "import os, sys; assert 'PATH' in os.environ and 'SHOP_PASSWORD' not in os.environ; "
+    script += "open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
     (tmp_path / "note.py").write_text(script)
     noted = tmp_path / "noted"
     rule = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from tests.edges.running import until
 

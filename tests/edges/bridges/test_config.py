@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headwater.capture.errors import Misconfigured
-from headwater.edges.bridges import registry
 from headwater.edges.bridges.addresses import Address, BadAddress, filled, parsed
 from headwater.edges.bridges.amqp import Exchange, Queue
-from headwater.edges.bridges.config import BadBridge, check, read
+from headwater.edges.bridges.config import (
+    INBOUND,
+    OUTBOUND,
+    BadBridge,
+    NoSuchBridge,
+    check,
+    inbound,
+    outbound,
+    read,
+)
 from headwater.edges.bridges.contract import Bridge, End, Inbound, Outbound
 from headwater.edges.bridges.mqtt import Subscription
+from headwater.secrets import MissingSecret
 from headwater.testing.bridges import record
 from tests.edges.bridges import toy
+from tests.installs.packages import install
 
 IN = {"from": "mqtt://broker/sensors/#", "to": "topic:readings"}
 OUT = {"from": "topic:orders", "to": "amqp://broker/shop"}
@@ -79,20 +88,21 @@ def test_all_mistakes_of_a_section_are_told_at_once():
 
 def test_every_scheme_means_a_class_that_says_what_it_loses_and_has_good_defaults():
     for way, schemes, found in (
-        (Inbound, registry.INBOUND, registry.inbound),
-        (Outbound, registry.OUTBOUND, registry.outbound),
+        (Inbound, INBOUND, inbound),
+        (Outbound, OUTBOUND, outbound),
     ):
         for scheme in schemes:
             kind: type[Bridge] = found(f"{scheme}://x")
             assert issubclass(kind, way) and kind.LOSES
 
 
-def test_an_installed_package_may_offer_a_scheme(monkeypatch: pytest.MonkeyPatch):
-    offered = EntryPoint("rain", "tests.edges.bridges.toy:Tap", "headwater.bridges.in")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [offered] * (group[-2:] == "in"))
-    assert registry.inbound("rain://roof") is toy.Tap
-    with pytest.raises(registry.NoSuchBridge, match="no bridge goes to rain://"):
-        registry.outbound("rain://roof")
+def test_an_installed_package_may_offer_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    offers = {"headwater.bridges.in": {"rain": "tests.edges.bridges.toy:Tap"}}
+    monkeypatch.syspath_prepend(str(install(tmp_path, "headwater-rain", {}, offers)))
+    assert inbound("rain://roof") is toy.Tap
+    with pytest.raises(NoSuchBridge, match="no bridge goes to rain://") as raised:
+        outbound("rain://roof")
+    assert (raised.value.hint or "").startswith("write one of amqp://, ")
 
 
 def test_secrets_are_filled_in_when_the_bridge_is_opened(monkeypatch: pytest.MonkeyPatch):
@@ -100,7 +110,7 @@ def test_secrets_are_filled_in_when_the_bridge_is_opened(monkeypatch: pytest.Mon
     assert check("out", section) == []
     config = read("out", section)
     assert "secret" not in repr(config).lower().replace("${rabbit_secret}", "")
-    with pytest.raises(Misconfigured, match="RABBIT_SECRET"):
+    with pytest.raises(MissingSecret, match="RABBIT_SECRET"):
         config.opened()
     for name, value in {"SECRET": "p@ss", "HOST": "broker", "PORT": "5673"}.items():
         monkeypatch.setenv(f"RABBIT_{name}", value)

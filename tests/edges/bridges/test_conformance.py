@@ -18,7 +18,7 @@ from headwater.testing.bridges import (
     InboundConformance,
     OutboundConformance,
     Tell,
-    end,
+    bridge_end,
     fails_with_a_sentence,
 )
 from headwater.testing.mosquitto import Mosquitto
@@ -31,7 +31,7 @@ NOWHERE = "127.0.0.1:9"
 class TestPull(InboundConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Inbound]:
-        return lambda: Pull(end(f"zmq+pull://{tmp_path}/socket", Pull, {"bind": True}))
+        return lambda: Pull(bridge_end(f"zmq+pull://{tmp_path}/socket", Pull, {"bind": True}))
 
     @pytest.fixture
     def tell(self, tmp_path: Path) -> Iterator[Tell]:
@@ -48,7 +48,7 @@ class TestPull(InboundConformance):
 class TestSub(InboundConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Inbound]:
-        return lambda: Sub(end(f"zmq+sub://{tmp_path}/socket", Sub, {"subscribe": ["k"]}))
+        return lambda: Sub(bridge_end(f"zmq+sub://{tmp_path}/socket", Sub, {"subscribe": ["k"]}))
 
     @pytest.fixture
     def tell(self, tmp_path: Path) -> Iterator[Tell]:
@@ -73,7 +73,7 @@ class TestSubscription(InboundConformance):
         self, mqtt: Mosquitto, name: str, request: pytest.FixtureRequest
     ) -> Callable[[], Inbound]:
         options = {"client_id": name, "version": request.param}
-        return lambda: Subscription(end(f"{mqtt.url}/{name}/#", Subscription, options))
+        return lambda: Subscription(bridge_end(f"{mqtt.url}/{name}/#", Subscription, options))
 
     @pytest.fixture
     def tell(self, mqtt: Mosquitto, name: str) -> Iterator[Tell]:
@@ -89,7 +89,7 @@ class TestSubscription(InboundConformance):
 class TestQueue(InboundConformance):
     @pytest.fixture
     def make(self, rabbit: RabbitMQ, name: str) -> Callable[[], Inbound]:
-        return lambda: Queue(end(rabbit.url, Queue, {"queue": name, "declare": True}))
+        return lambda: Queue(bridge_end(rabbit.url, Queue, {"queue": name, "declare": True}))
 
     @pytest.fixture
     def tell(self, rabbit: RabbitMQ, name: str) -> Tell:
@@ -99,7 +99,7 @@ class TestQueue(InboundConformance):
 class TestPush(OutboundConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Outbound]:
-        return lambda: Push(end(f"zmq+push://{tmp_path}/socket", Push))
+        return lambda: Push(bridge_end(f"zmq+push://{tmp_path}/socket", Push))
 
     @pytest.fixture
     def got(self, tmp_path: Path) -> Iterator[Got]:
@@ -124,7 +124,7 @@ class PatientPub(Pub):
 class TestPub(OutboundConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Outbound]:
-        return lambda: PatientPub(end(f"zmq+pub://{tmp_path}/socket", Pub, {"bind": True}))
+        return lambda: PatientPub(bridge_end(f"zmq+pub://{tmp_path}/socket", Pub, {"bind": True}))
 
     @pytest.fixture
     def got(self, tmp_path: Path) -> Iterator[Got]:
@@ -144,7 +144,7 @@ class TestPublication(OutboundConformance):
         self, mqtt: Mosquitto, name: str, request: pytest.FixtureRequest
     ) -> Callable[[], Outbound]:
         options = {"client_id": f"{name}-out", "version": request.param}
-        return lambda: Publication(end(f"{mqtt.url}/{name}/{{key}}", Publication, options))
+        return lambda: Publication(bridge_end(f"{mqtt.url}/{name}/{{key}}", Publication, options))
 
     @pytest.fixture
     def got(self, mqtt: Mosquitto, name: str) -> Iterator[Got]:
@@ -161,7 +161,7 @@ class TestPublication(OutboundConformance):
 class TestExchange(OutboundConformance):
     @pytest.fixture
     def make(self, rabbit: RabbitMQ, name: str) -> Callable[[], Outbound]:
-        return lambda: Exchange(end(rabbit.url, Exchange, {"routing_key": name}))
+        return lambda: Exchange(bridge_end(rabbit.url, Exchange, {"routing_key": name}))
 
     @pytest.fixture
     def got(self, rabbit: RabbitMQ, name: str) -> Got:
@@ -176,11 +176,11 @@ class TestExchange(OutboundConformance):
 @pytest.mark.parametrize(
     "bridge",
     [
-        Subscription(end(f"mqtt://{NOWHERE}/a", Subscription)),
-        Publication(end(f"mqtt://{NOWHERE}/a", Publication)),
-        Queue(end(f"amqp://{NOWHERE}/", Queue, {"queue": "a"})),
-        Exchange(end(f"amqp://{NOWHERE}/", Exchange)),
-        Pull(end("zmq+pull:///no/such/folder/socket", Pull, {"bind": True})),
+        Subscription(bridge_end(f"mqtt://{NOWHERE}/a", Subscription)),
+        Publication(bridge_end(f"mqtt://{NOWHERE}/a", Publication)),
+        Queue(bridge_end(f"amqp://{NOWHERE}/", Queue, {"queue": "a"})),
+        Exchange(bridge_end(f"amqp://{NOWHERE}/", Exchange)),
+        Pull(bridge_end("zmq+pull:///no/such/folder/socket", Pull, {"bind": True})),
     ],
     ids=lambda bridge: type(bridge).__name__,
 )
@@ -190,5 +190,5 @@ def test_a_bridge_to_nowhere_fails_with_a_sentence(bridge: Inbound | Outbound):
 
 
 def test_a_queue_that_is_not_there_is_said_so(rabbit: RabbitMQ, name: str):
-    bridge = Queue(end(rabbit.url, Queue, {"queue": name}))
+    bridge = Queue(bridge_end(rabbit.url, Queue, {"queue": name}))
     assert f"no queue '{name}'" in str(fails_with_a_sentence(bridge))

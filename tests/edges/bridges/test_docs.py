@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 
-from headwater.edges.bridges import registry
+from headwater.edges.bridges import config
 from headwater.edges.config import read
 from tests.docs.pages import ROOT, snippets
 
@@ -16,8 +16,8 @@ ELSEWHERE = ("udp", "statsd", "multicast")
 def test_every_scheme_and_setting_is_on_the_page():
     text = PAGE.read_text(encoding="utf-8")
     for schemes, found in (
-        (registry.INBOUND, registry.inbound),
-        (registry.OUTBOUND, registry.outbound),
+        (config.INBOUND, config.inbound),
+        (config.OUTBOUND, config.outbound),
     ):
         for scheme in schemes:
             assert f"`{scheme}://`" in text, scheme

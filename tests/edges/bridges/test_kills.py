@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.testing.mosquitto import Mosquitto
 from headwater.testing.rabbitmq import RabbitMQ
 from tests.edges.bridges.peers import AmqpPeer, MqttPeer

@@ -10,8 +10,8 @@ import aiormq
 import pytest
 import zmq
 
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft, publish
+from headwater.client.log import Log
+from headwater.client.publisher import Draft, publish
 from headwater.edges.bridges.contract import Message, Record
 from headwater.edges.bridges.zeromq import frames_of, message_of
 from headwater.project.ports import free_port
@@ -199,8 +199,8 @@ def test_a_queue_that_is_deleted_is_noticed(log: Log, topic: Make, name: str, ra
 @pytest.mark.parametrize("option", [{"user": "nobody"}, {}])
 def test_a_login_that_is_refused_is_told(rabbit: RabbitMQ, option: dict[str, str]):
     from headwater.edges.bridges.amqp import Exchange
-    from headwater.testing.bridges import end, fails_with_a_sentence
+    from headwater.testing.bridges import bridge_end, fails_with_a_sentence
 
     url = f"amqp://{option.get('user', 'guest')}:wrong@127.0.0.1:{rabbit.port}/"
-    said = str(fails_with_a_sentence(Exchange(end(url, Exchange))))
+    said = str(fails_with_a_sentence(Exchange(bridge_end(url, Exchange))))
     assert "ACCESS_REFUSED" in said and "wrong" not in said

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import aiormq
 import pytest
 
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft, publish
+from headwater.client.log import Log
+from headwater.client.publisher import Draft, publish
 from headwater.edges.bridges.mqtt import Publication, Subscription
-from headwater.testing.bridges import end, fails_with_a_sentence, record, run
+from headwater.testing.bridges import bridge_end, fails_with_a_sentence, record, run
 from headwater.testing.certificates import Authority
 from headwater.testing.mosquitto import Mosquitto, mosquitto
 from headwater.testing.rabbitmq import RabbitMQ
@@ -39,7 +39,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> It
 def test_a_publication_that_the_rules_forbid_is_refused_and_the_others_go_on(strict: Mosquitto):
     async def scenario() -> None:
         options = {"client_id": "forbidden"}
-        async with Publication(end(f"{strict.url}/{{key}}", Publication, options)) as bridge:
+        async with Publication(bridge_end(f"{strict.url}/{{key}}", Publication, options)) as bridge:
             batch = [record(0, b"a", key=b"open/a"), record(1, b"b", key=b"closed/b")]
             (refusal,) = await bridge.send([*batch, record(2, b"c", key=b"open/c")])
             assert refusal.record.offset == 1 and "Not authorized" in refusal.reason
@@ -50,7 +50,7 @@ def test_a_publication_that_the_rules_forbid_is_refused_and_the_others_go_on(str
 def test_mqtt_without_a_login_where_one_is_wanted_is_told(mqtt: Mosquitto):
     del mqtt  # without it, there is no Mosquitto at all
     with mosquitto({"allow_anonymous": "false"}) as server:
-        bridge = Subscription(end(f"{server.url}/a", Subscription))
+        bridge = Subscription(bridge_end(f"{server.url}/a", Subscription))
         assert "refused the connection: Not authorized" in str(fails_with_a_sentence(bridge))
 
 
@@ -61,13 +61,13 @@ def test_mqtt_goes_by_tls_to_a_broker_that_is_trusted(strict: Mosquitto, authori
 
     async def scenario() -> None:
         options = {"ca": str(authority.certificate), "client_id": "encrypted"}
-        async with Publication(end(address, Publication, options)) as bridge:
+        async with Publication(bridge_end(address, Publication, options)) as bridge:
             assert list(await bridge.send([record(0, b"sealed")])) == []
 
     run(scenario())
     assert peer.take(1)[0].payload == b"sealed"
     peer.close()
-    stranger = Publication(end(address, Publication, {"client_id": "stranger"}))
+    stranger = Publication(bridge_end(address, Publication, {"client_id": "stranger"}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # paho leaves the socket to the collector
         said = str(fails_with_a_sentence(stranger))

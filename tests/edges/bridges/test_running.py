@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.browse import groups
-from headwater.browse.dead_letters.letter import HEADER
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft, publish
+from headwater.client import groups
+from headwater.client.log import Log
+from headwater.client.publisher import Draft, publish
 from headwater.edges.bridges.contract import Message
 from headwater.project.ports import free_port
+from headwater.record.dead_letter import HEADER
 from headwater.testing import broker
 from tests.edges.bridges.reading import records, values, wait_for
 from tests.edges.bridges.toy import CISTERNS, Cistern

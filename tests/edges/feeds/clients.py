@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from httpx_sse import EventSource
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.edges.running import until
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.records import Record
+from headwater.browse.decoder import Decoder
+from headwater.client.records import Record
 from headwater.edges.feeds.bodies import of_record
 from headwater.edges.feeds.wires import Item
 

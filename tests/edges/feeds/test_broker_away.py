@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.project.broker_process import BrokerProcess
 from tests.edges.feeds.clients import following, put, wait_for
 from tests.edges.running import edges
@@ -29,4 +29,4 @@ def test_a_client_stays_while_the_broker_is_away_and_misses_nothing(tmp_path: Pa
             with following(f"{running.url}/topics/orders", {"last-event-id": last}) as reader:
                 put(log, "orders", ("k", 20))
                 wait_for(reader, 1)
-                assert reader.values() == ["20"]
+                assert reader.values() == [20]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.console.running import chromium, look
 from tests.edges.feeds.clients import put
 from tests.edges.running import process, until

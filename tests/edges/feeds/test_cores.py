@@ -8,16 +8,15 @@ import json
 import pytest
 from httpx_sse._decoders import SSEDecoder
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Misunderstood, Refused
-from headwater.browse.records import Record
-from headwater.edges.feeds.asking import Choice, Remembering, read
+from headwater.browse.decoder import Decoder
+from headwater.client.errors import BadRequest, RequestRefused
+from headwater.client.records import Record
 from headwater.edges.feeds.bodies import of_record, of_row
 from headwater.edges.feeds.channels import Channel
-from headwater.edges.feeds.fold import Fold
+from headwater.edges.feeds.history import stretches
 from headwater.edges.feeds.outbox import Outbox
-from headwater.edges.feeds.reading import stretches
-from headwater.edges.feeds.recent import Recent
+from headwater.edges.feeds.recent import Fold, Recent
+from headwater.edges.feeds.request import Choice, Remembering, read
 from headwater.edges.feeds.wires import SSE, WS
 from tests.edges.feeds.making import PLAIN, item, record
 
@@ -38,11 +37,15 @@ def events(*chunks: bytes) -> list[tuple[str, str, str]]:
     [
         (b'{"total":12345678901234567890.10}', '"value":{"total":12345678901234567890.10}'),
         (b'{\n "a": 1,\r\n "b": "x\\ny"}', '"value":{  "a": 1,   "b": "x\\ny"}'),
-        (b"17", '"value":"17"'),
+        (b"17", '"value":17'),
+        (b"null", '"value":null}'),
+        (b'"17"', '"value":"17"'),
+        (b"tr", '"value":"tr"'),
+        (b"1e999", '"value":"1e999"'),
         (b"plain text\nof two lines", '"value":"plain text\\nof two lines"'),
         (b"{not json", '"value":"{not json"'),
         (b"\xff\xfe", '"value_hex":"fffe"'),
-        (None, '"value":null'),
+        (None, '"value":null,"tombstone":true}'),
     ],
 )
 def test_a_value_is_shown_as_it_was_sent_on_one_line(value, shown):
@@ -189,9 +192,9 @@ def test_the_size_of_a_state_counts_what_is_in_it_now():
 
 
 def test_a_topic_without_keys_has_no_state_and_one_too_large_is_refused():
-    with pytest.raises(Refused, match="without a key"):
+    with pytest.raises(RequestRefused, match="without a key"):
         Fold("orders", 10_000).add([item(0)])
-    with pytest.raises(Refused, match="larger than"):
+    with pytest.raises(RequestRefused, match="larger than"):
         Fold("orders", 100).add([item(0, b"a")])
 
 
@@ -199,13 +202,13 @@ def test_a_topic_without_keys_has_no_state_and_one_too_large_is_refused():
 
 
 def test_a_condition_that_is_none_is_misunderstood_before_anything_is_read():
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         read(where=["total>5"]).tests(PLAIN)
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         read(grep="/(/").tests(PLAIN)
-    with pytest.raises(Misunderstood, match="from"):
+    with pytest.raises(BadRequest, match="from"):
         read(start="beginning", snapshot=True)
-    with pytest.raises(Misunderstood, match="longer"):
+    with pytest.raises(BadRequest, match="longer"):
         read(key="x" * 5000)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.errors import Misunderstood, NotThere
+from headwater.client.errors import BadRequest, NotThere
 from headwater.edges.feeds.event_ids import lost, parse, placed, text_of
 
 OFFSETS = st.dictionaries(st.integers(0, 999), st.integers(0, 2**59), min_size=1)
@@ -21,14 +21,14 @@ def test_an_id_comes_back_as_the_offsets_that_it_was_made_of(offsets):
 def test_any_text_is_an_id_or_misunderstood(text):
     try:
         found = parse(text)
-    except Misunderstood:
+    except BadRequest:
         return
     assert parse(text_of(found)) == found
 
 
 @pytest.mark.parametrize("text", ["", "0", "0=", "=1", "0=1,", "0=-1", "0=1;1=2", "a=1", "0=1,0=2"])
 def test_what_no_changefeed_gave_out_is_misunderstood(text):
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         parse(text)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.testing.targets import gone
 from tests.compat.kafka_log import kafka_log
 from tests.edges.feeds.clients import following, put, wait_for

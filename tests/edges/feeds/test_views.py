@@ -14,18 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.sync.client import connect
 
-from headwater.browse.errors import Refused
-from headwater.browse.log import Log
 from headwater.browse.pages import page
+from headwater.client.errors import InstanceFenced, RequestRefused
+from headwater.client.log import Log
 from headwater.edges.feeds import feeds_of
-from headwater.edges.feeds.differences import Known
-from headwater.edges.feeds.view_changes import ViewChanges, topic_of
+from headwater.edges.feeds.view_changes import Known, ViewChanges, topic_of
 from headwater.edges.rows import Row, Rows
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.project.file import load
 from headwater.testing.targets import Writer, at, gone, shape
-from headwater.views.registry import target_for
-from headwater.views.target import Fenced
+from headwater.views.targets.registry import target_for
 from tests.edges.feeds.clients import Reader, following, put
 from tests.edges.running import Running, edges, until
 
@@ -214,7 +212,7 @@ class Given(Rows):
         def read() -> Iterator[Row]:
             for number, row in enumerate(self.rows):
                 if number == self.breaks_at:
-                    raise Refused("the store broke")
+                    raise RequestRefused("the store broke")
                 yield row
 
         yield at(len(self.rows)), read()
@@ -235,7 +233,7 @@ def test_a_look_that_breaks_in_the_middle_leaves_no_trace(log: Log, given_rows):
     changes.open()
     rows.rows = [Row(str(n), {"n": n}) for n in range(5)]
     rows.breaks_at = 3
-    with pytest.raises(Refused, match="broke"):
+    with pytest.raises(RequestRefused, match="broke"):
         changes.look()
     assert page(log, changes.topic).records == []
     rows.breaks_at = None
@@ -254,14 +252,14 @@ def test_a_writer_that_was_replaced_is_fenced_and_nothing_is_told_twice(log: Log
     new.open()
     assert new.look()[1] == 0
     rows.rows = [Row("1", {"n": 2})]
-    with pytest.raises(Fenced):
+    with pytest.raises(InstanceFenced):
         old.look()
     assert new.look()[1] == 1
     assert len(page(log, old.topic).records) == 2
 
 
 def test_a_name_that_no_topic_can_have_is_refused():
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         topic_of("orders of today")
 
 
@@ -293,5 +291,5 @@ def test_whoever_applies_the_changes_has_the_rows(states, data):
 
 def test_a_view_with_too_many_rows_is_refused_and_not_half_told():
     known = Known("orders", rows_max=2)
-    with pytest.raises(Refused, match="more than 2 rows"):
+    with pytest.raises(RequestRefused, match="more than 2 rows"):
         list(known.changes((b"%d" % n, b"{}") for n in range(3)))

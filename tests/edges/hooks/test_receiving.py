@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -12,11 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.browse import ranges
-from headwater.browse.log import Log
-from headwater.browse.records import Record
+from headwater.client import ranges
+from headwater.client.log import Log
+from headwater.client.records import Record
 from headwater.edges.hooks.presets import PRESETS
-from headwater.edges.hooks.styles import sign
+from headwater.edges.hooks.signatures import NotGenuine, sign, verify
 from tests.edges.running import Running, edges, process
 
 send = partial(httpx.post, timeout=60)
@@ -142,3 +143,30 @@ def test_a_delivery_that_is_sent_again_after_a_kill_is_stored_once(
         again = send(url, content=body, headers=github(body))
     assert (first.json()["duplicate"], again.json()["duplicate"]) == (False, True)
     assert [each.value for each in records(log, name)] == [body]
+
+
+def test_a_body_is_read_only_when_it_is_known_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("read before its signature was looked at")
+
+    monkeypatch.setattr(json, "loads", never)
+    for name in ("stripe", "slack"):
+        style = PRESETS[name]
+        said = sign(style, "another secret", "", int(time.time()), b"[]")
+        headers = {style.header: said, style.timestamp_header or "-": str(int(time.time()))}
+        with pytest.raises(NotGenuine):
+            verify(style, [SECRET], headers, b"[]", time.time())
+
+
+def test_a_packed_body_is_unpacked_within_bounds(hooks: tuple[Running, str], log: Log) -> None:
+    running, topic = hooks
+    url, body = f"{running.url}/hooks/github", b'{"a": 1}'
+    packed = {"content-encoding": "gzip"}
+    bomb = gzip.compress(bytes(2 * 1024**2))
+    assert send(url, content=bomb, headers={**github(b""), **packed}).status_code == 413
+    crumbs = gzip.compress(b"") * 5000
+    assert send(url, content=crumbs, headers={**github(b""), **packed}).status_code == 400
+    whole = send(url, content=gzip.compress(body), headers={**github(body, "packed"), **packed})
+    assert (whole.status_code, [each.value for each in records(log, topic)]) == (200, [body])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.edges.running import Running, edges
 
 

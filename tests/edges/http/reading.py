@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 
 
 def records(log: Log, topic: str) -> list[Message]:

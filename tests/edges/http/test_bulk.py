@@ -12,11 +12,11 @@ from confluent_kafka.admin import NewTopic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.errors import NotThere, Refused, Unreachable
-from headwater.browse.log import Log
-from headwater.edges import batching
+from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
+from headwater.client.log import Log
+from headwater.edges import payloads
 from headwater.edges.bulk import Bulk
-from headwater.edges.remembered import Span
+from headwater.edges.once_index import Span
 from headwater.project.broker_process import BrokerProcess
 from headwater.record import records
 from headwater.record.batch import BatchHeader, pack
@@ -25,7 +25,7 @@ from tests.edges.http import reading
 Make = Callable[..., str]
 
 
-def decoded(chunk: batching.Chunk) -> list[bytes | None]:
+def decoded(chunk: payloads.Chunk) -> list[bytes | None]:
     count = len(chunk.values)
     header = BatchHeader(0, 0, -1, 2, 0, 0, count - 1, 5, 5, -1, -1, -1, count)
     found = records.decode(pack(header, chunk.payload))
@@ -37,7 +37,7 @@ def decoded(chunk: batching.Chunk) -> list[bytes | None]:
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=200))
 def test_any_values_are_read_back_from_their_batch(values: list[bytes]):
-    (chunk,) = batching.chunks(values)
+    (chunk,) = payloads.chunks(values)
     assert decoded(chunk) == values
 
 
@@ -52,7 +52,7 @@ def test_any_values_are_read_back_from_their_batch(values: list[bytes]):
     ],
 )
 def test_a_batch_has_bounds(values: list[bytes], sizes: list[int]):
-    found = list(batching.chunks(values))
+    found = list(payloads.chunks(values))
     assert [len(chunk.values) for chunk in found] == sizes
     assert [value for chunk in found for value in decoded(chunk)] == values
 
@@ -87,7 +87,7 @@ async def test_what_is_refused_ends_its_own_call_only(bulk: Bulk, log: Log, topi
         bulk.append(small, [b"2"]),
         return_exceptions=True,
     )
-    assert isinstance(told[0], Refused)
+    assert isinstance(told[0], RequestRefused)
     assert isinstance(told[2], NotThere)
     assert told[1] == (Span(0, 0, 0, 1),)
     assert isinstance(told[3], tuple)
@@ -121,7 +121,7 @@ async def test_a_broker_that_is_killed_gets_what_it_has_not_and_nothing_twice(tm
                     try:
                         await bulk.append("t", values)
                         stored.extend(values)
-                    except Unreachable:
+                    except BrokerUnreachable:
                         doubtful.update(values)
                     number += 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.edges.cloud_events import NotAnEvent, batched, binary, structured
+from headwater.edges.cloud_events import NotAnEvent, batched, binary, is_binary, structured
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid"}
 HEADERS = {f"ce-{name}": value for name, value in EVENT.items()}
@@ -77,6 +77,11 @@ def test_a_batch_is_one_record_for_each_event_byte_for_byte():
         ({"time": "2026-13-01T00:00:00Z"}, "RFC 3339"),
         ({"subject": ""}, "subject"),
         ({"data": 1, "data_base64": "AA=="}, "not both"),
+        ({"source": "a b<>"}, "URI reference"),
+        ({"source": "/ä"}, "URI reference"),
+        ({"dataschema": "no schema"}, "absolute URI"),
+        ({"dataschema": "/relative"}, "absolute URI"),
+        ({"datacontenttype": "json"}, "media type"),
         ({"data_base64": "?"}, "Base64"),
         ({"data_base64": 1}, "Base64"),
     ],
@@ -102,3 +107,32 @@ def test_times_of_rfc_3339_are_taken(time: str):
 def test_a_header_that_is_no_utf_8_is_refused():
     with pytest.raises(NotAnEvent, match="percent"):
         binary({**HEADERS, "ce-subject": "%FF"}.items(), b"", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ce-data": "x"}, "ce-data is no attribute"),
+        ({"ce-data_base64": "AA=="}, "ce-data_base64 is no attribute"),
+        ({"ce-datacontenttype": "text/plain"}, "ce-datacontenttype says"),
+        ({"ce-source": "a b<>"}, "URI reference"),
+        ({"ce-dataschema": "%20"}, "absolute URI"),
+    ],
+)
+def test_headers_that_contradict_or_mean_nothing_are_refused(change: dict[str, str], said: str):
+    with pytest.raises(NotAnEvent, match=said):
+        binary({**HEADERS, **change}.items(), b"1", "application/json")
+
+
+def test_one_header_of_an_event_makes_it_one_and_the_others_are_missed():
+    assert is_binary({"ce-type": "x"}) and not is_binary({"content-type": "x"})
+    with pytest.raises(NotAnEvent, match="no specversion"):
+        binary([("ce-type", "x"), ("ce-source", "/s")], b"1", "application/json")
+
+
+@pytest.mark.parametrize(
+    "source", ["/a%20b", "urn:x:1", "https://shop.example/?a=1#b", "//h/p", "a"]
+)
+def test_addresses_are_taken_as_they_were_written(source: str):
+    event = binary({**HEADERS, "ce-source": source}.items(), b"1", "application/json")
+    assert ("ce_source", source.encode()) in list(event.draft.headers or ())

@@ -22,10 +22,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.project.file import Project, load
 from headwater.testing.targets import Writer, shape
-from headwater.views.registry import target_for
+from headwater.views.targets.registry import target_for
 from tests.edges.running import edges
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"

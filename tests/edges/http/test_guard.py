@@ -15,8 +15,9 @@ import uvicorn
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from headwater.browse.log import Log
-from headwater.edges import heads
+from headwater.client.log import Log
+from headwater.edges import guard
+from headwater.project import http_protocol
 from tests.edges.running import edges, until
 
 Make = Callable[..., str]
@@ -66,6 +67,20 @@ def test_a_token_is_needed_and_the_right_one(guarded: httpx.Client, topic: Make)
     assert guarded.post(path, json=1, headers=bearer(SECRETS["ALL"])).status_code == 200
     in_query = guarded.post(path, json=1, params={"access_token": SECRETS["ALL"]})
     assert in_query.status_code == 401  # in an address only where a browser has no other way
+
+
+def test_who_guesses_tokens_is_told_to_wait_and_others_are_not(log: Log, topic: Make) -> None:
+    path = f"/topics/{topic()}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WRITER", SECRETS["WRITER"])
+        patch.setattr(guard, "WRONG_PER_SECOND", 0.001)
+        tokens = {"writer": {"secret": "${WRITER}", "write": ["t*"]}}
+        with serving(log, {"tokens": tokens}) as client:
+            wrong = bearer("x" * 20)
+            first, said = (client.post(path, json=1, headers=wrong) for _ in range(2))
+            assert (first.status_code, said.status_code) == (401, 429)
+            assert int(said.headers["retry-after"]) >= 1
+            assert client.post(path, json=1, headers=bearer(SECRETS["WRITER"])).status_code == 200
 
 
 def test_what_is_not_for_everybody_needs_a_scope_too(guarded: httpx.Client):
@@ -155,6 +170,15 @@ def test_a_sender_that_asks_too_often_is_told_when_to_come_again(log: Log, topic
         assert refused.headers["content-type"] == "application/problem+json"
 
 
+def test_a_sender_that_moves_too_much_is_told_when_to_come_again(log: Log, topic: Make):
+    with serving(log, {"limits": {"bytes_per_second": 1}}) as http:
+        path = f"/topics/{topic()}"
+        assert http.post(path, json="x" * 5000).status_code == 200
+        refused = http.post(path, json=1)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) > 1000
+
+
 def test_a_body_that_is_too_large_is_refused_said_or_not(log: Log, topic: Make):
     with serving(log, {"limits": {"body_bytes": 1000}}) as http:
         path = f"/topics/{topic()}"
@@ -237,7 +261,7 @@ def bare(slow_seconds: float) -> Iterator[tuple[str, int]]:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
-            app, http=heads.protocol(slow_seconds), lifespan="off", log_config=None
+            app, http=http_protocol.protocol(slow_seconds), lifespan="off", log_config=None
         )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -270,5 +294,60 @@ def test_a_head_without_end_is_refused():
     begin = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "
     with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
         # One byte too many, and no more: a close with bytes unread would be a reset, and no answer.
-        opened.sendall(begin.ljust(heads.HEAD_BYTES_MAX + 1, b"a"))
+        opened.sendall(begin.ljust(http_protocol.HEAD_BYTES_MAX + 1, b"a"))
         assert b" 400 " in opened.recv(1000)
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+
+
+@pytest.mark.parametrize("line", [b"X: %s\r\n" % (b"a" * 1000), b"a" * 1010])
+def test_trailers_without_end_are_not_read(line: bytes) -> None:
+    with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
+        opened.sendall(CHUNKED)
+        assert b" 200 " in opened.recv(1000)
+        with pytest.raises(ConnectionError):
+            opened.sendall(line * 100_000)
+
+
+def test_a_trailer_is_no_header(guarded: httpx.Client, topic: Make) -> None:
+    """What the headers did not say, nothing that comes after the body says."""
+    path = f"/topics/{topic()}"
+    trailer = f"Authorization: Bearer {SECRETS['WRITER']}\r\n\r\n".encode()
+    headers = {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}
+    said = first_line(guarded, path, headers, b"1\r\n1\r\n0\r\n" + trailer)
+    assert b" 401 " in said
+    allowed = {**headers, **bearer(SECRETS["WRITER"])}
+    with begun(guarded, path, allowed, b"1\r\n1\r\n0\r\nHeadwater-Key: forged\r\n\r\n") as opened:
+        assert b" 200 " in opened.recv(1000)
+    found = guarded.get(path, headers=bearer(SECRETS["ALL"]))
+    assert found.status_code == 200 and '"offset"' in found.text and "forged" not in found.text
+
+
+def test_the_rest_of_a_request_that_was_answered_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_protocol, "DRAIN_S", 0.3)
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+    with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
+        opened.sendall(head)
+        assert b" 200 " in opened.recv(1000)
+        opened.sendall(b"a")
+        assert b"".join(iter(lambda: opened.recv(1000), b"")) in (b"", b"0\r\n\r\n")
+
+
+def test_a_request_whose_rest_comes_late_keeps_its_connection() -> None:
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+    with bare(60) as address, socket.create_connection(address, timeout=60) as opened:
+        for _ in range(3):
+            opened.sendall(head)
+            assert b" 200 " in opened.recv(1000)
+            opened.sendall(b"a" * 10)
+
+
+def test_empty_lines_do_not_keep_a_connection() -> None:
+    with bare(0.5) as address, socket.create_connection(address, timeout=60) as opened:
+        opened.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in opened.recv(1000)
+        opened.sendall(b"\r\n")
+        assert b"".join(iter(lambda: opened.recv(1000), b"")) in (b"", b"0\r\n\r\n")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.compat.kafka_log import kafka_log
 from tests.edges.http.reading import values
 from tests.edges.running import edges, until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.edges.http.reading import values
 from tests.edges.running import Process, process, until
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.errors import NotThere, Refused, Unreachable
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft
+from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
+from headwater.client.log import Log
+from headwater.client.publisher import Draft
 from headwater.edges.errors import Invalid
 from headwater.edges.once import Once
-from headwater.edges.remembered import Entry, Remembered, Span
+from headwater.edges.once_index import Entry, Remembered, Span
 from headwater.project.broker_process import BrokerProcess
 from tests.edges.http.reading import records, values
 
@@ -118,10 +118,10 @@ async def test_one_that_the_broker_refuses_does_not_harm_those_beside_it(log: Lo
             return_exceptions=True,
         )
         assert [each.is_new for each in told[:5]] == [True] * 5  # type: ignore[union-attr]
-        assert isinstance(told[5], Refused)
-        with pytest.raises(Refused):
+        assert isinstance(told[5], RequestRefused)
+        with pytest.raises(RequestRefused):
             await once.append(bad, "large", [large])
-        with pytest.raises(Refused, match="too large"):
+        with pytest.raises(RequestRefused, match="too large"):
             await once.append(good, "huge", [Draft(None, bytes(2_000_000))])
     assert len(records(log, good)) == 5
     assert records(log, bad) == []
@@ -139,7 +139,7 @@ async def test_a_second_process_of_the_name_fences_the_first(log: Log, topic: Ma
         await old.append(name, "k", [Draft(None, b"1")])
         assert not (await new.append(name, "k", [Draft(None, b"1")])).is_new
         for _ in range(2):
-            with pytest.raises(Unreachable, match="taken over"):
+            with pytest.raises(BrokerUnreachable, match="taken over"):
                 await old.append(name, "l", [Draft(None, b"2")])
         assert (await new.append(name, "l", [Draft(None, b"2")])).is_new
     assert values(log, name) == [b"1", b"2"]
@@ -162,7 +162,7 @@ async def test_a_broker_that_is_killed_has_each_thing_once_when_it_was_sent_unti
                         drafts = [Draft(None, b"%d" % number), Draft(b"k", b"%d" % number)]
                         try:
                             await once.append("t", f"k{number}", drafts)
-                        except Unreachable:
+                        except BrokerUnreachable:
                             continue  # the same again, until it is answered
                         sent.append(number)
                         number += 4

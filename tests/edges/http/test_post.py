@@ -16,8 +16,8 @@ from cloudevents.core.bindings import kafka as ce_kafka
 from cloudevents.core.v1.event import CloudEvent
 
 from headwater.browse.dead_letters.letter import letter_of
-from headwater.browse.log import Log
-from headwater.views.position import Position
+from headwater.client.log import Log
+from headwater.client.position import Position
 from tests.edges.http.reading import headers, records, values
 from tests.edges.running import edges
 

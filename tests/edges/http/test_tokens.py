@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.edges.rates import Rates
-from headwater.edges.tokens import STATUS, Need, Tokens, check, needed
+from headwater.edges.config import Limits
+from headwater.edges.tokens import STATUS, Allowance, Need, Rates, Tokens, check, needed
 
 SECRET = "correct horse battery"
 
@@ -31,6 +31,11 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         ("*", STATUS, True),
         ("*", "__consumer_offsets", False),
         ("__consumer_offsets", "__consumer_offsets", True),
+        ("*", "headwater.keys", False),
+        ("__*", "__headwater_keys", False),
+        ("__headwater_keys", "__headwater_keys", False),
+        ("headwater.*", "headwater.keys", False),
+        ("headwater.*", "headwater.keys-of-houses", True),
         ("view:*", "view:totals", True),
         ("view:*", "orders", False),
         ("*.eu", "shop\n.eu", True),
@@ -120,3 +125,20 @@ def test_nobody_gets_more_than_the_rate_and_the_burst(rate: float, steps: list[t
         granted[sender] += wait == 0
     assert all(count <= max(1, rate * 2) + rate * now + 1e-6 for count in granted.values())
     assert len(rates) <= 3
+
+
+def test_bytes_that_were_used_are_waited_for_and_what_is_at_once_is_bounded():
+    allowance = Allowance(Limits(requests_per_second=0, bytes_per_second=100, requests_at_once=2))
+    assert allowance.begin("a", 0.0) is None
+    allowance.used("a", 700, 0.0)  # two seconds' worth were there
+    over = allowance.begin("a", 0.0)
+    assert over is not None and "bytes" in over.sentence and over.wait_s == 5.0
+    assert allowance.begin("b", 0.0) is None
+    assert allowance.begin("a", 5.0) is None
+    over = allowance.begin("a", 50.0)
+    assert over is not None and "at once" in over.sentence
+    allowance.end("a")
+    assert allowance.begin("a", 50.0) is None
+    for sender in ("a", "a", "b"):
+        allowance.end(sender)
+    assert not allowance._at_once

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from headwater.browse.log import Log
 from headwater.browse.pages import page
-from headwater.browse.publishing import Draft, Sender
+from headwater.client.log import Log
+from headwater.client.publisher import Draft, Sender
 from headwater.edges.bridges.config import check
 from headwater.edges.multicast.bridge import Listener, Speaker
-from headwater.edges.multicast.stored import SEQUENCE, SESSION, place_of
+from headwater.edges.multicast.resumption import SEQUENCE, SESSION, place_of
 from headwater.project.ports import free_port
 from headwater.testing import bridges as contract
 from tests.edges.multicast.sending import multicast_or_skip
@@ -36,7 +36,7 @@ def address() -> str:
 
 
 async def spoken(address: str, values: Sequence[bytes]) -> None:
-    async with Speaker(contract.end(address, Speaker)) as speaker:
+    async with Speaker(contract.bridge_end(address, Speaker)) as speaker:
         await speaker.send([contract.record(n, value) for n, value in enumerate(values)])
 
 
@@ -45,7 +45,7 @@ class TestListener(contract.InboundConformance):
 
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Listener]:
-        return lambda: Listener(contract.end(address, Listener, {"silence_seconds": 60.0}))
+        return lambda: Listener(contract.bridge_end(address, Listener, {"silence_seconds": 60.0}))
 
     @pytest.fixture
     def tell(self, address: str) -> contract.Tell:
@@ -60,7 +60,7 @@ class TestSpeaker(contract.OutboundConformance):
 
     @pytest.fixture
     def make(self, address: str) -> Callable[[], Speaker]:
-        return lambda: Speaker(contract.end(address, Speaker))
+        return lambda: Speaker(contract.bridge_end(address, Speaker))
 
     @pytest.fixture
     def got(self, address: str) -> contract.Got:
@@ -70,7 +70,9 @@ class TestSpeaker(contract.OutboundConformance):
 
         async def got(count: int) -> Sequence[bytes]:
             if not heard:
-                heard.append(Listener(contract.end(address, Listener, {"silence_seconds": 60.0})))
+                heard.append(
+                    Listener(contract.bridge_end(address, Listener, {"silence_seconds": 60.0}))
+                )
                 await heard[0].open()
             while len(values) < count:
                 found = await heard[0].receive()
@@ -116,7 +118,7 @@ def test_a_section_out_is_checked_too(section: dict[str, Any], said: str):
 def test_an_interface_that_is_not_ours_is_told_in_a_sentence(address: str):
     options = {"interface": "192.0.2.1", "secret": "x"}
     for kind in (Speaker, Listener):
-        bridge = kind(contract.end(address, kind, options))
+        bridge = kind(contract.bridge_end(address, kind, options))
         assert "192.0.2.1" in str(contract.fails_with_a_sentence(bridge))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from headwater.edges.multicast.listening import TAKEN_MAX
+from headwater.edges.multicast.listener import TAKEN_MAX
 from headwater.edges.multicast.packets import Message
 from headwater.edges.multicast.receiver import Arrived, Gap, Joined
-from headwater.edges.multicast.resuming import folded
+from headwater.edges.multicast.resumption import Place, event_of, folded, message_of, place_of
 from headwater.edges.multicast.sessions import Resumed
-from headwater.edges.multicast.stored import Place, event_of, message_of, place_of
 
 
 def places(*sequences: int) -> list[Place]:

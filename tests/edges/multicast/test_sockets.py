@@ -10,12 +10,12 @@ import pytest
 
 from headwater.edges.multicast import sockets
 from headwater.edges.multicast.addresses import Group
-from headwater.edges.multicast.listening import Listening
+from headwater.edges.multicast.listener import Listening
 from headwater.edges.multicast.packets import Data, Message, encode
 from headwater.edges.multicast.receiver import Arrived, Event, Gap, Joined, Patience
 from headwater.edges.multicast.sender import Holding
 from headwater.edges.multicast.sessions import Sessions
-from headwater.edges.multicast.speaking import Speaking
+from headwater.edges.multicast.speaker import Speaking
 from headwater.edges.udp.addresses import networks
 from tests.edges.multicast.lossy import Weather
 from tests.edges.multicast.sending import group, lossy, multicast_or_skip

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.testing.targets import Writer, shape
-from headwater.views.registry import target_for
-from headwater.views.target import Kind
+from headwater.views.targets.contract import Kind
+from headwater.views.targets.registry import target_for
 from tests.capture.postgres.server import postgres
 from tests.views.opensearch.server import search_server
 from tests.views.redis.server import redis_server

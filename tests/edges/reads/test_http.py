@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.project.file import load
 from tests.edges.reads.conftest import Made
 from tests.edges.running import edges

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.errors import Misunderstood, NotThere, Refused
+from headwater.client.errors import BadRequest, NotThere, RequestRefused
 from headwater.edges.rows import rows_of
 from headwater.edges.rows.arrow import type_of
 from headwater.edges.rows.values import key_of, parts_of
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.testing.targets import TYPES, Writer, at, gone
-from headwater.views.target import Kind
-from headwater.views.texts import key_texts
+from headwater.views.targets.contract import Kind
+from headwater.views.targets.texts import key_texts
 from tests.edges.reads.conftest import KINDS, Made
 
 MAKES = [(n, f"name {n}", n / 2) for n in (3, 1, 20, 100, 11)]
@@ -67,7 +67,7 @@ def test_a_key_of_several_columns_is_its_texts_with_colons(kind: str, make: Call
     assert found is not None and found.fields["total"] == 2.0
     assert [row.key for row in rows.page("a\\:b:1", 10)[1]] == ["a\\:b:2", "c\\\\:1"]
     assert rows.get("a")[1] is None
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         rows.page("a:b:c:d", 10)
 
 
@@ -136,13 +136,13 @@ def test_words_find_the_rows_that_fit_best(make: Callable[..., Made]):
     assert position == at(1)
     assert [row["name"] for row in found] == ["Alan Turing"]
     assert found[0]["_score"] > 0
-    with pytest.raises(Misunderstood):
+    with pytest.raises(BadRequest):
         rows_of(view).search("nosuch:[", 10, 0)
 
 
 def test_where_there_is_no_search_it_is_said(make: Callable[..., Made]):
     view, _ = make("sqlite")
-    with pytest.raises(Refused, match="has no search"):
+    with pytest.raises(RequestRefused, match="has no search"):
         rows_of(view).search("ada", 10, 0)
 
 
@@ -155,7 +155,7 @@ def test_a_view_that_nothing_has_filled_is_said_to_be_so(kind: str, tmp_path):
 
 def test_what_has_no_rows_to_read_is_refused():
     for to, key in (("topic:x", ("id",)), ("console:", ("id",)), ("sqlite:x.db", ())):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             rows_of(View("orders", lambda: None, to, key))
 
 

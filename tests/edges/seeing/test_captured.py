@@ -11,7 +11,7 @@ import pytest
 from headwater.capture.change import BY_KEY, EVERY_PARTITION, Record
 from headwater.capture.config import CaptureConfig, from_file, from_mapping
 from headwater.capture.errors import Misconfigured
-from headwater.capture.traced import Traced
+from headwater.capture.traceparent import Traced
 from headwater.edges.tracing.traceparent import parse, state
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.edges import counts
-from headwater.edges.tracing import exporting
-from headwater.edges.tracing.exporting import Exporter
+from headwater.edges.tracing import exporter as exporting
+from headwater.edges.tracing.exporter import Exporter
 from headwater.edges.tracing.settings import Tracing
 from headwater.edges.tracing.spans import CONSUMER, Span
 from headwater.edges.tracing.traceparent import Context

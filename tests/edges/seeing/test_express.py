@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headwater.browse.errors import NotThere
+from headwater.client.errors import NotThere
 from headwater.edges.express import Express
 
 

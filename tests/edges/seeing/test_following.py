@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft, Stored, publish
 from headwater.capture.config import CaptureConfig
 from headwater.capture.runner import Runner
+from headwater.client.log import Log
+from headwater.client.publisher import Draft, Stored, publish
 from headwater.edges.services import State, keep_running
-from headwater.edges.tracing import following
-from headwater.edges.tracing.exporting import Exporter
-from headwater.edges.tracing.following import Follower
+from headwater.edges.tracing import follower as following
+from headwater.edges.tracing.exporter import Exporter
+from headwater.edges.tracing.follower import Follower
 from headwater.edges.tracing.settings import read
 from tests.edges.running import until
 from tests.edges.seeing.collector import Collector, collector, values

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.browse.log import Log
 from headwater.browse.pages import page
+from headwater.client.log import Log
 from headwater.edges import counts
 from headwater.edges.tracing.traceparent import parse
 from tests.edges.running import Running, edges, until

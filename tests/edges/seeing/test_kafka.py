@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from tests.compat.kafka_log import kafka_log
 from tests.edges.running import until
 from tests.edges.seeing import test_following, test_from_http_to_view, test_metrics

@@ -16,22 +16,22 @@ from confluent_kafka import Consumer, TopicPartition
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.browse import topics
 from headwater.browse.health import HealthReader
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft, publish
 from headwater.capture.config import CaptureConfig
 from headwater.capture.runner import Runner
+from headwater.client import topics
+from headwater.client.log import Log
+from headwater.client.position import Position
+from headwater.client.publisher import Draft, publish
 from headwater.edges import counts
 from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.edges.metrics import CONTENT_TYPE, Glance, router
-from headwater.edges.serving import made_context
+from headwater.edges.server import made_context
 from headwater.project.file import Project, load
 from headwater.testing.targets import Writer
-from headwater.views.position import Position
-from headwater.views.registry import target_for
-from headwater.views.target import Applied, Kind, Shape
+from headwater.views.targets.contract import Applied, Kind, Shape
+from headwater.views.targets.registry import target_for
 from tests.compat.waiting import until
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -7,13 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.records import Record
-from headwater.edges.tracing.pending import (
-    NOBODY_NS,
-    OF_A_TRACE_MAX,
-    RECORDS_MAX,
-    Pending,
-)
+from headwater.client.records import Record
+from headwater.edges.tracing.in_flight import NOBODY_NS, OF_A_TRACE_MAX, RECORDS_MAX, Pending
 from headwater.edges.tracing.spans import Followed, capture_span, described, followed
 from headwater.edges.tracing.traceparent import Context, parse
 

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.edges import counts
 from headwater.edges.udp.batches import Batches, host_of, port_of, read_each
-from headwater.edges.udp.receiving import Receiving
+from headwater.edges.udp.receiver import Receiving
 from headwater.edges.udp.sockets import (
     DropCount,
     drops_in_proc,

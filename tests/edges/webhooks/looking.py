@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.browse import groups
-from headwater.browse.log import Log
+from headwater.client import groups
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from headwater.edges.hooks.presets import STANDARD
-from headwater.edges.hooks.styles import verify
+from headwater.edges.hooks.signatures import verify
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cw=="
 

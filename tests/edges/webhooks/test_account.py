@@ -8,7 +8,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.browse.dead_letters.handled import handled
+from headwater.browse.dead_letters.letter import handled
 from headwater.edges.webhooks import account as accounts
 from headwater.edges.webhooks.account import WINDOW, Account, spans_of
 

@@ -15,13 +15,15 @@ from headwater.edges.webhooks.addresses import (
     resolved,
     url_complaint,
 )
-from headwater.edges.webhooks.connecting import Connections
+from headwater.edges.webhooks.poster import Connections
 
 INNER = ["127.0.0.1", "10.0.0.1", "172.16.9.9", "192.168.1.1", "100.64.0.1", "::1", "fc00::1"]
 INNER += ["::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "fec0::1"]
 INNER += ["192.0.2.1", "198.18.0.1", "2001:db8::1"]
 NEVER = ["169.254.169.254", "fe80::1", "fe80::1%eth0", "0.0.0.0", "::", "224.0.0.1", "ff02::1"]
 NEVER += ["255.255.255.255", "240.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"]
+NEVER += ["168.63.129.16", "fd00:ec2::254", "::169.254.169.254", "64:ff9b:1:7f00:0:100::"]
+INNER += ["::127.0.0.1", "::10.0.0.1"]
 OUTER = ["8.8.8.8", "1.1.1.1", "2606:4700::1111"]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from headwater.browse import groups
-from headwater.browse.log import Log
+from headwater.client import groups
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from headwater.project.ports import free_port
 from headwater.testing import broker

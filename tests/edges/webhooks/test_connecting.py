@@ -11,10 +11,9 @@ from pathlib import Path
 import h11
 import pytest
 
-from headwater.browse.records import Record
-from headwater.edges.webhooks.connecting import Closed, Connections
+from headwater.client.records import Record
 from headwater.edges.webhooks.delivery import Delivery
-from headwater.edges.webhooks.posting import Poster
+from headwater.edges.webhooks.poster import Closed, Connections, Poster
 from headwater.edges.webhooks.subscription import Posting
 from headwater.testing.certificates import Authority
 

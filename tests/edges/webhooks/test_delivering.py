@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.browse import groups
-from headwater.browse.dead_letters.reading import open_letters
-from headwater.browse.dead_letters.sending import replay
-from headwater.browse.log import Log
+from headwater.browse.dead_letters.replay import replay
+from headwater.browse.dead_letters.survey import open_letters
+from headwater.client import groups
+from headwater.client.log import Log
 from tests.edges.running import edges, until
 from tests.edges.webhooks.looking import end_of, has_member
 from tests.edges.webhooks.receiver import SECRET, Request, receiver

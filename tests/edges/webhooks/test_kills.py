@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.browse import groups
-from headwater.browse.log import Log
+from headwater.client import groups
+from headwater.client.log import Log
 from tests.edges.running import process, until
 from tests.edges.webhooks.receiver import SECRET, Request, receiver
 

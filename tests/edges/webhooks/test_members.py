@@ -9,8 +9,8 @@ import httpx
 import pytest
 from confluent_kafka.admin import NewPartitions
 
-from headwater.browse import groups
-from headwater.browse.log import Log
+from headwater.client import groups
+from headwater.client.log import Log
 from tests.edges.running import Running, edges, until
 from tests.edges.webhooks.receiver import SECRET, receiver
 
@@ -41,7 +41,6 @@ def status(running: Running, topic: str) -> dict[str, Any]:
     return dict(found["services"][f"webhooks.{topic}"])
 
 
-@pytest.mark.soak  # a hand-over may take minutes on a busy machine: docs/webhooks.md
 def test_partitions_change_hands_without_loss_or_reordering(log: Log, topic: Callable[..., str]):
     name = topic(partitions=4)
     group = f"headwater.webhook.{name}"

@@ -8,12 +8,7 @@ from email.utils import format_datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.edges.webhooks.retrying import (
-    RETRY_AFTER_MOST_S,
-    Breaker,
-    Retrying,
-    retry_after_s,
-)
+from headwater.edges.webhooks.retry import RETRY_AFTER_MOST_S, Breaker, Retrying, retry_after_s
 
 SETTINGS = Retrying(breaker_failures=3, breaker_wait_s=10, longest_wait_s=60)
 

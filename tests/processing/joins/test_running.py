@@ -11,13 +11,14 @@ import pytest
 from pyspark.sql import functions as sf
 
 import headwater as hw
-from headwater.pipelines.declared import DECLARED
+from headwater.pipelines.declarations import DECLARED
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.tables import row_type
+from headwater.pipelines.tables import table_of
 from headwater.processing import joins
 from headwater.processing.joins import BadJoin
-from headwater.processing.joins.reading import of_records
+from headwater.processing.joins.table_changes import Changes
 from headwater.testing.rehearsal import Rehearsal
+from headwater.views.tables import change_stream
 from tests.conftest import SOAK
 from tests.processing.joins.histories import (
     LATENESS_S,
@@ -30,6 +31,7 @@ from tests.processing.joins.histories import (
 )
 from tests.processing.killing import forget_the_last_commit, one_partition
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LATENESS = f"{LATENESS_S} seconds"
 SEEDS = range(20) if SOAK else [14]
 
@@ -52,7 +54,7 @@ def orders() -> Any:
     return hw.stream("orders", schema="id STRING, item STRING, ordered TIMESTAMP")
 
 
-def prices() -> joins.Changes:
+def prices() -> Changes:
     return joins.changes("prices", schema="item STRING, price BIGINT, since TIMESTAMP", key="item")
 
 
@@ -148,8 +150,9 @@ def test_a_snapshot_and_what_is_backdated_count_from_their_valid_time(headwater_
         [(None, value.encode(), n) for n, value in enumerate(values)],
         "key BINARY, value BINARY, offset BIGINT",
     ).selectExpr("*", "'prices' AS topic", "0 AS partition", f"{at.format(20)} AS timestamp")
-    kind = row_type("item STRING, price BIGINT, since TIMESTAMP", "prices")
-    table = of_records(records, kind, ("item",))
+    prices_table = table_of("prices", "item STRING, price BIGINT, since TIMESTAMP", ("item",))
+    told_all = change_stream.changes(records, prices_table, None)
+    table = Changes(told_all, ("item",))
     some = "VALUES ('u'), ('s'), ('m'), ('n') AS t(item)"
     orders = headwater_spark.sql(f"SELECT item, {at.format(10)} AS ordered FROM {some}")
 
@@ -198,3 +201,36 @@ def test_a_join_that_cannot_mean_anything_is_refused_with_a_reason(headwater_tes
     }  # fmt: skip
     for reason, join in wrong.items():
         assert reason in refusal(join)
+
+
+@pytest.mark.timeout(400)
+def test_events_of_years_that_nanoseconds_do_not_reach_are_joined(headwater_test: Rehearsal):
+    test = headwater_test
+
+    @hw.view("priced")
+    def priced():
+        dated = joins.as_of(orders(), prices(), at="ordered", valid_from="since", lateness=LATENESS)
+        return dated.selectExpr("id", "unix_micros(ordered) AS micros", "price")
+
+    row = {"item": "a", "price": 7, "since": None}
+    test.send("prices", {"op": "r", "before": None, "after": row})
+    times = [
+        "0001-01-01T00:00:00.000001Z",
+        "2026-11-15T00:00:00.000000Z",
+        "2500-01-01T00:00:00.000001Z",
+        "9999-12-31T23:59:59.999999Z",
+    ]
+    for number, ordered in enumerate(times):
+        test.send("orders", {"id": str(number), "item": "a", "ordered": ordered})
+    test.run("priced")
+    test.send("orders", {"id": "late", "item": "a", "ordered": "2600-01-01T00:00:00Z"})
+    test.run("priced")
+    wanted = [
+        (str(n), (dt.datetime.fromisoformat(each) - EPOCH) // dt.timedelta(microseconds=1), 7)
+        for n, each in enumerate(times)
+    ]
+    batch = [tuple(row[n] for n in ("id", "micros", "price")) for row in test.batch("priced")]
+    live = [tuple(row[n] for n in ("id", "micros", "price")) for row in test.changes("priced")]
+    assert sorted(batch)[:4] == wanted
+    # What is before 1970 is late in every stream, and the newest event still waits.
+    assert sorted(live) == wanted[1:3]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from confluent_kafka import Producer
 
-from headwater.pipelines.loading import load, read
+from headwater.pipelines.loader import load, read
 from headwater.testing.rehearsal import Rehearsal
 from tests.capture.postgres.server import PostgresServer, postgres
 from tests.conftest import SOAK

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from headwater.processing.patterns.bucket import END_OF_TIME, Bucket
 from headwater.processing.patterns.machine import Machine
-from headwater.processing.patterns.plan import Plan, plan
+from headwater.processing.patterns.plan import Plan
+from headwater.processing.patterns.plan import plan as planned
+from headwater.processing.patterns.trees import (
+    Call,
+    Constant,
+    Literal,
+    Operation,
+    Remembered,
+    Tree,
+    Typed,
+)
+from headwater.processing.patterns.worker import END_OF_TIME, Bucket
 from tests.processing.patterns.reference import Path, Row
 
 WITHIN = "10 microseconds"
@@ -69,6 +80,40 @@ def both(sql: str) -> Callable[[Row, Path], bool]:
         )
 
     return holds
+
+
+class WholeNumbers:
+    """In place of Spark: all there is are whole numbers, and an average is a double."""
+
+    ansi = True
+
+    def __call__(self, tree: Tree, where: str) -> Typed:
+        if isinstance(tree, Literal):
+            return Constant(int(tree.sql), "bigint")
+        if isinstance(tree, Remembered):
+            return replace(tree, of="bigint", type="double" if tree.kind == "avg" else "bigint")
+        if not isinstance(tree, Call):
+            return replace(tree, type="bigint")
+        inside = tuple(self(each, where) for each in tree.arguments)
+        type = "double" if tree.name == "/" else "boolean" if tree.name in BOOLEAN else "bigint"
+        return Operation(NAMES[tree.name], inside, type)
+
+
+NAMES = {
+    "/": "Divide",
+    "+": "Add",
+    "-": "Subtract",
+    "*": "Multiply",
+    "=": "EqualTo",
+    "<": "LessThan",
+}
+NAMES |= {">": "GreaterThan", ">=": "GreaterThanOrEqual", "<=": "LessThanOrEqual"}
+NAMES |= {"and": "And", "or": "Or", "not": "Not", "is null": "IsNull", "in": "In"}
+BOOLEAN = (*set(NAMES) - {"+", "-", "*", "/"},)
+
+
+def plan(*words: Any) -> Plan:
+    return planned(*words, WholeNumbers())
 
 
 class Clocked:

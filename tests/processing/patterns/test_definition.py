@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from headwater.processing.patterns.automaton import build
 from headwater.processing.patterns.errors import PatternError
-from headwater.processing.patterns.plan import plan
 from headwater.processing.patterns.syntax import bound_variables, parse, variables
 from tests.processing.patterns.machines import (
     CONDITIONS,
@@ -17,6 +16,7 @@ from tests.processing.patterns.machines import (
     both,
     found,
     in_order,
+    plan,
 )
 from tests.processing.patterns.reference import Found, Reference, Row
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.processing.patterns import machine
-from headwater.processing.patterns.bucket import Bucket
 from headwater.processing.patterns.errors import OtherPattern, TooManyWays
 from headwater.processing.patterns.machine import Machine
-from headwater.processing.patterns.plan import plan
-from tests.processing.patterns.machines import Clocked, found
+from headwater.processing.patterns.worker import Bucket
+from tests.processing.patterns.machines import Clocked, found, plan
 from tests.processing.patterns.reference import Row
 
 IS = {"A": "x = 0", "B": "x = 1", "C": "x is null"}

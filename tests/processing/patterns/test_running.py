@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.processing import events
+from headwater.processing import event_stream
 from headwater.processing.patterns import PatternError, match
 from headwater.testing.rehearsal import Rehearsal
 from tests.conftest import SOAK
@@ -24,7 +24,7 @@ SEEDS = range(10) if SOAK else [11]
 def tries() -> Any:
     schema = "card STRING, amount BIGINT, id BIGINT, at TIMESTAMP"
     return match(
-        events("payments", schema=schema, time="at", lateness=f"{LATENESS_S} seconds"),
+        event_stream("payments", schema=schema, time="at", lateness=f"{LATENESS_S} seconds"),
         key="card",
         pattern="SMALL{2,} !(SMALL | LARGE)* LARGE | SMALL !LARGE* $",
         define={"SMALL": "amount < 10", "LARGE": "amount > 4 * avg(SMALL.amount)"},

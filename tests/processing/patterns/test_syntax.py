@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from headwater.processing.patterns.automaton import ACCEPT, AT_END, build
 from headwater.processing.patterns.errors import PatternError
 from headwater.processing.patterns.expressions import conditions, measure
-from headwater.processing.patterns.plan import plan
 from headwater.processing.patterns.syntax import One, parse
 from headwater.processing.patterns.trees import Literal
+from tests.processing.patterns.machines import plan
 
 # The text, where the caret stands, the sentence.
 PATTERNS = {
@@ -125,11 +125,18 @@ def test_parts_of_a_condition_that_concern_the_row_alone_stay_sql():
     assert either.tree is not None
 
 
-def test_intervals_and_texts_are_read_as_sql_reads_them():
-    assert measure("interval 5 minutes 2 seconds", frozenset(), "") == Literal(
-        302_000_000, "interval 5 minutes 2 seconds"
-    )
-    assert measure("'it''s'", frozenset(), "") == Literal("it's", "'it''s'")
+def test_what_is_written_stays_as_it_is_written_for_spark_to_read():
+    for text in (
+        "interval 5 minutes 2 seconds",
+        "'it''s'",
+        "9.99",
+        "1e3",
+        "5L",
+        "2.5BD",
+        ".5d",
+        "timestamp_ntz '2026-03-29 02:30:00'",
+    ):
+        assert measure(text, frozenset(), "") == Literal(text)
 
 
 def test_skipping_to_what_is_never_bound_is_refused():

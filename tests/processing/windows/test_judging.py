@@ -13,9 +13,9 @@ import pytest
 from headwater.processing import windows
 from headwater.processing.clocks import Corrected
 from headwater.processing.durations import BadDuration, interval, micros, millis
-from headwater.processing.timed.judging import judge, reason, text_of
-from headwater.processing.timed.options import Timing, of_the_log
-from headwater.processing.timed.watermarks import NoWatermark, late_micros
+from headwater.processing.event_time.lateness import judge, reason, text_of
+from headwater.processing.event_time.options import Timing, of_the_log
+from headwater.processing.event_time.source import NoWatermark, late_micros
 
 MOMENT = pa.timestamp("us", "UTC")
 HOUR = 3_600_000_000
@@ -45,7 +45,7 @@ def timing(**more: object) -> Timing:
         (windows.tumbling("1 hour"), 1, [True, True, True, True, False], [False] * 4 + [True]),
         (windows.hopping("1 hour", "30 minutes"), 0,
          [False, True, True, True, False], [True, True, True, False, True]),
-        (windows.session("30 minutes"), 0,
+        (windows.session_window("30 minutes"), 0,
          [False, False, True, True, False], [True, True, False, False, True]),
     ],
 )  # fmt: skip
@@ -81,7 +81,10 @@ def test_the_reason_says_how_late_it_was() -> None:
 
 def test_what_the_source_is_told_comes_there_as_it_was() -> None:
     said = timing(
-        corrected=Corrected("at", "sent", "got"), window=windows.session("1 hour"), idle=5, ahead=0
+        corrected=Corrected("at", "sent", "got"),
+        window=windows.session_window("1 hour"),
+        idle=5,
+        ahead=0,
     )
     options = {name.lower(): value for name, value in said.to_options().items()}
     assert Timing.of({"subscribe": "a", **options}) == said

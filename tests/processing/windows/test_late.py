@@ -30,7 +30,7 @@ def test_late_events_are_kept_with_how_late_they_were(headwater_test: Rehearsal)
 
     @hw.view("hourly", mode="append")
     def hourly() -> DataFrame:
-        events = p.events(
+        events = p.event_stream(
             "events", schema=EVENT, time="at", lateness="10 minutes",
             window=p.tumbling("1 hour"), idle="5 minutes", ahead="1 day",
         )  # fmt: skip
@@ -39,7 +39,7 @@ def test_late_events_are_kept_with_how_late_they_were(headwater_test: Rehearsal)
     @hw.view("hops", mode="append")
     def hops() -> DataFrame:
         window = p.hopping("1 hour", "30 minutes")
-        events = p.events(
+        events = p.event_stream(
             "events", schema=EVENT, time="at", lateness="10 minutes", window=window, late="missed"
         )
         return p.aggregate(events, "user", n=p.count()).select("window.start", "user", "n")
@@ -92,13 +92,14 @@ def test_late_events_correct_their_window(headwater_test: Rehearsal) -> None:
 
     @hw.view("hourly", mode="append")
     def hourly() -> DataFrame:
-        events = p.events(
+        events = p.event_stream(
             "events", schema=EVENT, time="at", lateness="10 minutes",
             window=p.tumbling("1 hour"), revise="3 hours",
         )  # fmt: skip
         return p.aggregate(
-            events, "user", n=p.count(), amount=p.total("amount"), least=p.minimum("amount"),
-            usual=p.mean("amount"), users=p.distinct("amount"), half=p.percentiles("amount", 0.5),
+            events, "user", n=p.count(), amount=p.sum("amount"), least=p.min("amount"),
+            usual=p.mean("amount"), users=p.approx_count_distinct("amount"),
+            half=p.approx_percentile("amount", 0.5),
         )  # fmt: skip
 
     def changes() -> list[tuple[Any, ...]]:
@@ -145,7 +146,9 @@ def test_a_device_with_a_wrong_clock_is_corrected(headwater_test: Rehearsal) -> 
     @hw.view("corrected")
     def corrected() -> DataFrame:
         time = p.corrected("at", sent="sent_at")
-        events = p.events("events", schema=schema, time=time, lateness="1 hour", ahead="1 minute")
+        events = p.event_stream(
+            "events", schema=schema, time=time, lateness="1 hour", ahead="1 minute"
+        )
         return events.select("user", "at")
 
     # By the device's clock, which is a year behind: the event at 10:00, sent at 10:03.
@@ -164,16 +167,18 @@ def test_a_device_with_a_wrong_clock_is_corrected(headwater_test: Rehearsal) -> 
 def test_what_cannot_be_is_told(headwater_test: Rehearsal) -> None:
     @hw.view("sessions")
     def sessions() -> DataFrame:
-        return p.events("e", schema=EVENT, time="at", window=p.session("1 hour"), revise=True)
+        return p.event_stream(
+            "e", schema=EVENT, time="at", window=p.session_window("1 hour"), revise=True
+        )
 
     @hw.view("slid")
     def slid() -> DataFrame:
-        events = p.events("e", schema=EVENT, time="at")
-        return p.sliding(events, "user", "1 hour", time="at", users=p.distinct("user"))
+        events = p.event_stream("e", schema=EVENT, time="at")
+        return p.sliding(events, "user", "1 hour", time="at", users=p.approx_count_distinct("user"))
 
     @hw.view("nowhere")
     def nowhere() -> DataFrame:
-        return p.aggregate(p.events("e", schema=EVENT, time="at"), "user", n=p.count())
+        return p.aggregate(p.event_stream("e", schema=EVENT, time="at"), "user", n=p.count())
 
     for view, sentence in [
         (sessions, "can be revised"),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from examples.page_views import ask, pipelines
-from headwater.pipelines.declared import DECLARED
+from examples.page_views import ask
+from headwater.pipelines import loader
 from headwater.testing.rehearsal import Rehearsal
 
 HOURS = 3
+PIPELINES = Path(ask.__file__).with_name("pipelines.py")
 
 
 @pytest.mark.timeout(400)
@@ -30,11 +31,11 @@ def test_the_warehouse_and_the_cube_agree(headwater_test: Rehearsal, tmp_path: P
         for _ in range(3000)
     ]
     places = {name: tmp_path / f"{name}.duckdb" for name in ("page_views_raw", "page_cube")}
-    known = {view.name for view in DECLARED.views()}
-    assert set(places) <= known
+    declared = loader.load(loader.read([PIPELINES]))
+    assert {view.name for view in declared} == set(places)
     headwater_test.send("page_views", *views)
-    headwater_test.run(pipelines.raw, to=f"duckdb:{places['page_views_raw']}")
-    headwater_test.run(pipelines.cube, to=f"duckdb:{places['page_cube']}")
+    headwater_test.run("page_views_raw", to=f"duckdb:{places['page_views_raw']}")
+    headwater_test.run("page_cube", to=f"duckdb:{places['page_cube']}")
     headwater_test.stop()
 
     found = ask.by_site(ask.cells_of(headwater_test.spark, str(places["page_cube"]))).collect()

@@ -17,6 +17,7 @@ from .run import Run, steps_of
 
 SEEDS = 60 if SOAK else 2
 STRIDE = 1 if SOAK else 12
+pytestmark = pytest.mark.timeout(3600 if SOAK else 120)  # a cell of the soak is sixty runs
 CELLS = [f"{operation}-{fault}" for operation in OPERATIONS for fault in FAULTS]
 
 

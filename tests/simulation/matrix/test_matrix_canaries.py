@@ -97,7 +97,7 @@ def _state_topics_with_default_configs(patch: pytest.MonkeyPatch) -> None:
 
 
 def _time_out_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
-    def abort_overdue(self: Any) -> None:
+    def abort_overdue(self: Any, names: Any = None) -> None:
         now_ms = self._clock.now_ms()
         for name, known in list(self.transactions.items()):
             if moves.is_overdue(known, now_ms):
@@ -155,7 +155,7 @@ def _tasks_that_die(patch: pytest.MonkeyPatch) -> None:
     def trusting(value: bytes | None) -> Any:
         try:
             return read(value)
-        except excision_request.Refused as refusal:
+        except excision_request.ExcisionRefused as refusal:
             raise ValueError("invalid literal for int() with base 10: 'x'") from refusal
 
     patch.setattr(Supervisor, "_keep_running", once)
@@ -164,7 +164,7 @@ def _tasks_that_die(patch: pytest.MonkeyPatch) -> None:
 
 
 def _records_that_nobody_looks_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(validate, "check_records", lambda *_: 0)
+    patch.setattr(validate, "check_records", lambda *_: validate.Looked(0, 0, 0))
 
 
 def _state_that_must_be_whole(patch: pytest.MonkeyPatch) -> None:

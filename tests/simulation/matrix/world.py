@@ -27,7 +27,7 @@ from headwater.broker.security.doors import Doors
 from headwater.broker.watchdog import Watchdog
 from headwater.errors import HeadwaterError
 from headwater.log import compaction, excision
-from headwater.log.cleaned import CannotCompact
+from headwater.log.cleaned_segment import CannotCompact
 from headwater.log.compaction import Plan
 from headwater.log.excision import Work
 from headwater.record.errors import RecordError
@@ -215,6 +215,12 @@ class _Connection:
 
     def fail(self, why: str, level: int = logging.ERROR) -> None:
         raise Disconnected(why)
+
+    def reads(self, size: int) -> None:
+        """Memory is not what is rehearsed here."""
+
+    def is_kept(self) -> None:
+        """Nor is it here."""
 
 
 # ---- seams -----------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater.testing
-from headwater.pipelines.connector import Connector, connector_for
-from headwater.pipelines.declared import DECLARED, REAL_TIME
-from headwater.pipelines.loading import Source
+from headwater.pipelines.declarations import DECLARED, REAL_TIME
+from headwater.pipelines.loader import Source
+from headwater.pipelines.maven import Connector, connector_for
 from headwater.pipelines.session import session
 from tests.spark.quick import QUICK_ENVIRONMENT, end_java
 from tests.spark.run.desk import Desk

@@ -18,15 +18,15 @@ from confluent_kafka import (
 )
 from pyspark.sql import SparkSession
 
+from headwater.client.log import Log
 from headwater.pipelines import progress
 from headwater.pipelines.application import prepare
-from headwater.pipelines.building import Built, build
+from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
 from headwater.pipelines.context import Context
-from headwater.pipelines.declared import View
-from headwater.pipelines.log import Log
+from headwater.pipelines.declarations import View
 from headwater.pipelines.query import Query, Surroundings
-from headwater.pipelines.tuning import tune
+from headwater.pipelines.query_settings import tune
 
 QUIET = {"log_level": 0}
 _NO_COORDINATOR_YET = (

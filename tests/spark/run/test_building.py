@@ -10,7 +10,8 @@ from pyspark.sql import functions as sf
 
 import headwater as hw
 from headwater.errors import HeadwaterError
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.context import current
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
 from tests.spark.run.desk import Desk
 
@@ -42,6 +43,21 @@ def test_a_result_is_written_as_it_comes_unless_its_rows_change(desk: Desk, topi
     assert events.shape.sources == (f"headwater {topic}",)
     assert events.reads == (topic,)
     assert events.dead_letters == "dlq.headwater-v"
+
+
+def test_a_source_waits_for_records_only_where_no_other_would_wait_for_it(desk: Desk, topic: str):
+    waits: list[bool] = []
+
+    def of(count: int) -> Any:
+        waits.append(current().alone)
+        found = hw.stream(topic)
+        return found if count == 1 else found.union(hw.stream(topic))
+
+    desk.build(declared(lambda: of(1)))
+    assert waits[-1]
+    built = desk.build(declared(lambda: of(2)))
+    assert not waits[-1]
+    assert (len(built.shape.sources), built.reads) == (2, (topic,))
 
 
 def test_mistakes_in_a_function_are_told_with_file_and_line(desk: Desk, topic: str):

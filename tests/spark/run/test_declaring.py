@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.pipelines import loading, view
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines import loader, view
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.targets import target_of
 
@@ -25,7 +25,7 @@ def nothing_stays() -> Iterator[None]:
 
 
 def load(*paths: Path) -> list[View]:
-    return loading.load(loading.read(paths))
+    return loader.load(loader.read(paths))
 
 
 def written(folder: Path, **files: str) -> Path:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from headwater.pipelines import progress
-from headwater.pipelines.loading import load, read
+from headwater.pipelines.loader import load, read
 from tests.docs.pages import ROOT, snippets
 from tests.spark.run.desk import Desk
 
@@ -39,6 +39,7 @@ def test_every_field_of_the_progress_topic_is_on_the_page():
         at_ms=0,
         lag_records=0,
         lag_ms=0,
+        freshness_ms=0,
         dead_letter_rows=0,
         position={},
     )

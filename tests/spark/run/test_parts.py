@@ -10,11 +10,12 @@ import pytest
 
 from headwater.cli.pipeline_words import order_of, understood
 from headwater.pipelines import progress
-from headwater.pipelines.backoff import Backoff
 from headwater.pipelines.checkpoints import Checkpoints, Shape
 from headwater.pipelines.context import WHOLE, Context
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError, StateMisfit, brief, misfit
+from headwater.pipelines.loop import IDLE_STEP_S, QUIET_STEPS, STEP_S, Pace
+from headwater.pipelines.mistakes import Backoff
 from headwater.pipelines.plan import parse
 from headwater.pipelines.targets import refuse_leftovers
 
@@ -181,12 +182,21 @@ def test_several_reports_become_one_record_with_counts_summed_and_states_last():
         at_ms=1,
         lag_records=3,
         lag_ms=1500,
+        freshness_ms=250,
         dead_letter_rows=0,
         position={("o", 0): 5},
     )
     assert (said["batches"], said["input_rows"], said["late_rows"]) == (2, 15, 4)
     assert (said["batch_ms_max"], said["state_rows"], said["state_bytes"]) == (50, 4, 10)
     assert (said["lag_seconds"], said["position"]) == (1.5, {"o": {"0": 5}})
+    assert said["freshness_seconds"] == 0.25
+
+
+def test_a_batch_says_where_it_began_and_when_it_was_shown():
+    source = {"startOffset": {"o": {"0": 3, "1": 7}}, "endOffset": {"o": {"0": 5, "1": 7}}}
+    said = {"timestamp": "1970-01-01T00:00:10.500Z", "durationMs": {"triggerExecution": 250}}
+    assert progress.begin_of({"sources": [source]}) == {("o", 0): 3}
+    assert progress.shown_ms(said) == 10_750
 
 
 def test_lag_is_what_lies_between_position_and_end():
@@ -237,3 +247,10 @@ def test_a_batch_is_limited_in_records_and_bytes_unless_it_must_be_whole():
     assert context.admission({"maxbytespertrigger": "5"}) == {"maxOffsetsPerTrigger": "10"}
     whole = {"maxOffsetsPerTrigger": str(WHOLE)}
     assert context.admission(whole) == whole
+
+
+def test_steps_come_more_slowly_after_a_while_without_anything_new_and_quickly_again_after_it():
+    pace = Pace()
+    waits = [pace.after(("running", 3)) for _ in range(QUIET_STEPS + 2)]
+    assert waits == [STEP_S] * QUIET_STEPS + [IDLE_STEP_S] * 2
+    assert pace.after(("running", 4)) == STEP_S

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import headwater as hw
-from headwater.pipelines.connector import Connector, connector_for
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import NotRealTime
-from headwater.pipelines.loading import Source
+from headwater.pipelines.loader import Source
+from headwater.pipelines.maven import Connector, connector_for
 from headwater.pipelines.query import State
 from tests.compat.missing import skip_or_fail
 from tests.spark.run.desk import QUIET, Desk

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError
+from headwater.pipelines.real_time_tables import decoded
 from headwater.pipelines.rows import as_records
-from headwater.pipelines.tables import decoded
+from headwater.pipelines.sources import exactly
+from headwater.views.tables import change_stream
+from headwater.views.tables.decoding import Table
+from headwater.views.tables.json_parts import is_altered
 
 RECORD = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 ROW = "id BIGINT, name STRING, tags ARRAY<STRING>"
@@ -23,11 +28,18 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 def table(
     spark: SparkSession, *records: tuple[object, object], key: tuple[str, ...] = ("id",)
 ) -> list[dict[str, Any]]:
+    """By the decoder of real time, and by that of all others, which must agree."""
     rows = [(bytes_of(k), bytes_of(v), "shop.orders", 0, n, AT) for n, (k, v) in enumerate(records)]
     row = StructType.fromDDL(ROW)
     assert isinstance(row, StructType)
-    changes = decoded(spark.createDataFrame(rows, RECORD), row, key)
-    return [each.asDict(recursive=True) for each in changes.orderBy("_offset").collect()]
+    frame = spark.createDataFrame(rows, RECORD)
+    streamed = change_stream.changes(frame, Table("shop.orders", row, key), None)
+    ways = [
+        [each.asDict(recursive=True) for each in way.orderBy("_offset").collect()]
+        for way in (decoded(frame, row, key), streamed)
+    ]
+    assert ways[0] == ways[1]
+    return ways[0]
 
 
 def bytes_of(value: object) -> bytearray | None:
@@ -79,10 +91,88 @@ def test_a_row_may_have_a_column_named_op(spark: SparkSession):
     assert (found["_op"], found["name"]) == ("u", "Ann")
 
 
-@pytest.mark.parametrize("value", ["no json", {"before": None, "after": {"id": "x"}, "op": "c"}])
-def test_a_value_that_does_not_fit_stops_the_query(spark: SparkSession, value: object):
-    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no json", "shop.orders: the value at offset 0 of partition 0 is no JSON, or"),
+        ({"before": None, "after": {"id": "x"}, "op": "c"}, "MALFORMED_RECORD_IN_PARSING"),
+    ],
+)
+def test_a_value_that_does_not_fit_stops_the_query(spark: SparkSession, value: object, reason: str):
+    with pytest.raises(Exception, match=reason):
         table(spark, ("1", value))
+
+
+HURTING = (
+    "id DECIMAL(20,2), b TINYINT, d DECIMAL(10,2), w DOUBLE, at TIMESTAMP, m MAP<STRING, STRING>"
+)
+
+
+OTHERS = (
+    '"b": 200',
+    '"d": "1,5"',
+    '"d": 99999999.999',
+    '"d": 1.239',
+    '"w": 1e400',
+    '"at": "12:30"',
+    '"m": {"a": "1", "a": "2"}',
+    '"b": 1} {"id": 2',
+)
+OFFSET = "t: the value at offset 7 of partition 0 is no JSON, or would be read as another"
+
+
+def test_what_spark_would_read_as_another_value_stops_the_query(spark: SparkSession):
+    row = StructType.fromDDL(HURTING)
+    plain = ['{"id": 1, ' + each + "}" for each in OTHERS]
+    wrapped = [f'{{"op": "c", "before": null, "after": {each}}}' for each in plain]
+    frame = spark.createDataFrame(list(zip(plain, wrapped, strict=True)), "value STRING, e STRING")
+    found = frame.select(
+        is_altered(F.col("value"), (), row), is_altered(F.col("e"), ("after",), row)
+    )
+    assert [tuple(each) for each in found.collect()] == [(True, True)] * len(OTHERS)
+    for text in (plain[0], wrapped[2]):
+        records = spark.createDataFrame([(b"1", text.encode(), "t", 0, 7, AT)], RECORD)
+        with pytest.raises(Exception, match=OFFSET):
+            decoded(records, row, ("id",)).collect()
+    placed = frame.selectExpr("value", "'t' AS topic", "0 AS partition", "7L AS offset")
+    with pytest.raises(Exception, match=OFFSET):
+        placed.select(exactly("value", (), row)).collect()
+
+
+def test_values_that_only_look_like_others_are_read(spark: SparkSession):
+    row = StructType.fromDDL(HURTING)
+    text = '{"id": 123456789012345678.91, "b": -128, "d": "1.50", "w": 1e300, "at": "2026-01-01 12:30"}'
+    records = spark.createDataFrame([(b"1", text.encode(), "t", 0, 7, AT)], RECORD)
+    (found,) = decoded(records, row, ("id",)).collect()
+    assert (str(found["id"]), found["b"], str(found["d"])) == (
+        "123456789012345678.91",
+        -128,
+        "1.50",
+    )
+
+
+def test_a_row_may_have_a_column_named_payload(spark: SparkSession):
+    row = StructType.fromDDL("id DOUBLE, payload STRUCT<id: DOUBLE>")
+    value = b'{"id": -0.0, "payload": {"id": 2}}'
+    records = spark.createDataFrame([(b"0", value, "t", 0, 7, AT)], RECORD)
+    (found,) = decoded(records, row, ("id",)).collect()
+    assert (str(found["id"]), found["payload"]["id"]) == ("0.0", 2)
+
+
+def test_a_record_that_says_no_key_stops_the_query(spark: SparkSession):
+    row = StructType.fromDDL(HURTING)
+    for key, value in ((b'{"id": 1.239}', None), (b"1", b'{"b": 1}')):
+        records = spark.createDataFrame([(key, value, "t", 0, 7, AT)], RECORD)
+        with pytest.raises(Exception, match="t: a record that does not say its key"):
+            decoded(records, row, ("id",)).collect()
+
+
+def test_a_change_that_says_no_key_is_refused_also_where_changes_go_one_by_one(spark: SparkSession):
+    keyed = Table("t", StructType.fromDDL("id TINYINT, name STRING"), ("id",))
+    sent = [(b'{"id": 200}', None), (None, b'{"name": "x"}'), (b"7", None)]
+    rows = [(key, value, "t", 0, n, AT) for n, (key, value) in enumerate(sent)]
+    found = change_stream.changes(spark.createDataFrame(rows, RECORD), keyed, None).collect()
+    assert [(row["id"], row["_offset"]) for row in found] == [(7, 2)]
 
 
 def written(frame: DataFrame, *key: str, updates: bool = False) -> list[tuple[Any, Any]]:
@@ -98,6 +188,12 @@ def test_a_row_becomes_json_and_its_key_text_or_json(spark: SparkSession):
     assert written(frame, "id") == [("1", value)]
     assert written(frame, "id", "c") == [('{"id":1,"c":"x"}', value)]
     assert written(frame) == [(None, value)]
+
+
+def test_both_zeros_are_one_key(spark: SparkSession):
+    frame = spark.createDataFrame([(-0.0, 1), (0.0, 1)], "x DOUBLE, n INT")
+    assert [key for key, _ in written(frame, "x")] == ["0.0", "0.0"]
+    assert [key for key, _ in written(frame, "x", "n")] == ['{"x":0.0,"n":1}'] * 2
 
 
 def test_a_deleted_row_becomes_a_tombstone_and_marks_are_left_out(spark: SparkSession):

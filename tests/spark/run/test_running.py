@@ -14,9 +14,10 @@ from typing import Any
 from pyspark.sql import functions as sf
 
 import headwater as hw
-from headwater.pipelines.declared import DECLARED, View
+from headwater.client import groups
+from headwater.pipelines.declarations import DECLARED, View
+from headwater.pipelines.loop import in_order
 from headwater.pipelines.query import State
-from headwater.pipelines.running import in_order
 from headwater.testing.apache_kafka import java_tool
 from tests.spark.run.desk import Desk
 
@@ -84,7 +85,7 @@ def test_kafkas_own_tool_sees_the_true_lag_and_a_restart_keeps_it(
     desk.step_until(lambda: desk.committed(view.group, topic) == 30, "30 records")
     desk.stop()
     # As after a kill between the sink's commit and the group's: the checkpoint is ahead.
-    desk.log.commit(view.group, {(topic, 0): 0, (topic, 1): 0})
+    groups.commit(desk.log, view.group, {(topic, 0): 0, (topic, 1): 0})
     desk.begin(view)
     desk.step_until(lambda: desk.committed(view.group, topic) == 30, "the group caught up")
     desk.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headwater.spark import connect
+from headwater.client import cluster as connect
 from headwater.spark.sink import columns, settings
 from headwater.spark.sink.decisions import Decision
 from headwater.spark.sink.stream import Prepared, StreamWriter

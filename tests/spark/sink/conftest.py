@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.spark import connect
+from headwater.client import cluster
 from tests.spark.sink.sessions import session
 
 
@@ -18,7 +18,7 @@ from tests.spark.sink.sessions import session
 def connections() -> Iterator[None]:
     """Those that this process keeps, as a worker would."""
     yield
-    for each in connect._shared.values():
+    for each in cluster._shared.values():
         each.close()
 
 

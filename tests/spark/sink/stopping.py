@@ -24,9 +24,9 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from headwater.spark.connect import Cluster
+from headwater.client.cluster import Cluster
 from headwater.spark.datasource import HeadwaterDataSource
-from headwater.spark.sink import columns, ending, settings
+from headwater.spark.sink import columns, second_phase, settings
 from headwater.spark.sink.decisions import Decision
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.stream import StreamWriter
@@ -76,7 +76,7 @@ class StoppingWriter(StreamWriter):
         if decision.batch == BATCH:
             self._stop_at("after-decision")
             if self._point == "after-some":
-                ending.finish(cluster, decision.parts[:1])
+                second_phase.finish(cluster, decision.parts[:1])
                 self._stop_at("after-some")
         super()._end(cluster, decision)
 

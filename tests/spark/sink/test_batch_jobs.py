@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 
-from headwater.spark import connect
+from headwater.client import cluster as connect
+from headwater.client.errors import TransactionLost
 from headwater.spark.sink import settings
 from headwater.spark.sink.batch import BatchWriter
-from headwater.spark.sink.errors import PartLost
 from tests.compat.cluster import Cluster
 from tests.spark.sink.acting import COLUMNS
 from tests.spark.sink.sessions import committed
@@ -128,7 +128,7 @@ def test_an_attempt_that_lost_holds_nobody_up(log: Cluster, new_name: Callable[[
     writer = BatchWriter(settings.read(given), COLUMNS)
     first, _ = attempt(writer, 1), attempt(writer, 2)
     writer.commit([first])
-    with pytest.raises(PartLost, match="without this attempt"):
+    with pytest.raises(TransactionLost, match="without this attempt"):
         attempt(writer, 3)
     place = (topic, 0)
     cluster = connect.cluster(settings.read(given).client)

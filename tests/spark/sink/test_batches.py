@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from headwater.client import cluster as connect
+from headwater.client import transaction
+from headwater.client.errors import BrokerUnreachable, TransactionLost
 from headwater.record.records import Record, build
-from headwater.spark import connect
-from headwater.spark.errors import BrokerUnreachable
-from headwater.spark.sink import listing, transaction
+from headwater.spark.sink import open_transactions
 from headwater.spark.sink.decisions import PLACE, Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
-from headwater.spark.sink.producing import Producing
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong
+from headwater.spark.sink.producer import Producing
 from headwater.spark.sink.unsent import Unsent
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until
@@ -161,7 +162,7 @@ def test_a_driver_cannot_commit_what_its_replacement_has_fenced(new_run: NewRun)
     old, new = new_run(), new_run()
     stale = old.tasks(0, ["a"], ["b"])
     fresh = new.tasks(0, ["a"], ["b"])
-    with pytest.raises(PartLost, match="2 of 2 transactions"):
+    with pytest.raises(TransactionLost, match="2 of 2 transactions"):
         old.commit(0, stale)
     new.commit(0, fresh)
     assert seen(new) == ["a", "b"]
@@ -173,7 +174,7 @@ def test_of_two_deciders_the_older_is_fenced(new_run: NewRun) -> None:
     decisions = Decisions(old.cluster, old.query)
     identity, _ = decisions.claim()
     Decisions(new.cluster, new.query).claim()
-    with pytest.raises((BatchRefused, PartLost)):
+    with pytest.raises((BatchRefused, TransactionLost)):
         decisions.write(identity, Decision(0, "token", 1, (messages[0].part,)))
     assert Decisions(new.cluster, new.query).noted() is None
 
@@ -216,7 +217,7 @@ def test_a_speculative_attempt_that_lost_holds_nobody_up(new_run: NewRun) -> Non
     run.commit(2, [run.task(2, 0, ["c"], attempt=1)])
     assert not is_held_up(run)
     assert seen(run) == ["a", "b", "c"]
-    assert listing.closed(run.cluster, [slow.part]) == [slow.part]
+    assert open_transactions.closed(run.cluster, [slow.part]) == [slow.part]
 
 
 def test_a_loser_that_has_begun_and_written_nothing_yet_cannot_go_on(new_run: NewRun) -> None:
@@ -228,7 +229,7 @@ def test_a_loser_that_has_begun_and_written_nothing_yet_cannot_go_on(new_run: Ne
     run.do(0, ["a"])
     loser = transaction.begin(run.cluster, f"headwater-sink-{run.query}#0-1", 60_000)
     run.do(1, ["b"])
-    with pytest.raises(PartLost):
+    with pytest.raises(TransactionLost):
         transaction.add_partitions(run.cluster, loser, [(run.topic, 0)])
     assert not is_held_up(run)
 
@@ -266,9 +267,9 @@ def test_an_orphan_is_fenced_once_and_not_in_every_batch(new_run: NewRun) -> Non
     run.do(0, ["a"])
     loser = run.task(1, 0, ["b"], attempt=3)
     run.do(1, ["b"])
-    assert listing.closed(run.cluster, [loser.part])
+    assert open_transactions.closed(run.cluster, [loser.part])
     group = Decisions(run.cluster, run.query).group
-    assert listing.orphans(run.cluster, group) == []
+    assert open_transactions.orphans(run.cluster, group) == []
 
 
 def test_what_a_dead_run_left_open_is_ended_by_a_batch_without_rows(new_run: NewRun) -> None:
@@ -306,8 +307,8 @@ def test_a_batch_that_outlives_its_transactions_is_refused_whole(new_run: NewRun
     run = new_run(options={"kafka.transaction.timeout.ms": "300"})
     messages = run.tasks(0, ["a"])
     parts = [each.part for each in messages]
-    until(lambda: listing.closed(run.cluster, parts), "the broker's time-out", timeout=10)
-    with pytest.raises(BatchTooLong, match=r"nothing of it is in the topic.*batch_records_max"):
+    until(lambda: open_transactions.closed(run.cluster, parts), "the broker's time-out", timeout=10)
+    with pytest.raises(BatchTooLong, match=r"(?s)nothing of it is in the topic.*batch_records_max"):
         run.commit(0, messages)
     again = new_run()
     again.do(0, ["b"])

@@ -14,10 +14,10 @@ from kafka.partitioner.default import murmur2
 
 from headwater.record import batch as batches
 from headwater.record import codecs, records
-from headwater.spark.sink import hashing
+from headwater.spark.sink import partitioner
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import BadRow
-from headwater.spark.sink.placing import STICKY_BYTES
+from headwater.spark.sink.partitioner import STICKY_BYTES
 from headwater.spark.sink.rows import Rows
 from headwater.spark.sink.unsent import finish
 
@@ -58,7 +58,7 @@ def decoded(made: Rows, batch: Any, codec: int = 0) -> list[tuple[str, int, reco
     found = []
     for unsent in made.encode(batch):
         whole = finish(unsent, codec, 7, 3, 11)
-        header = batches.validate_produced(whole)
+        header = batches.validate_produced(whole).header
         assert header.is_transactional and header.record_count == unsent.size
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 11)
         found += [(unsent.topic, unsent.partition, each) for each in records.decode(whole)]
@@ -109,7 +109,7 @@ def _plain(found: records.Record) -> tuple[Any, ...]:
 @given(st.binary(max_size=70))
 def test_murmur2_is_that_of_kafkas_clients(key: bytes) -> None:
     data = np.frombuffer(b"before" + key + b"after", np.uint8)
-    assert int(hashing.murmur2(data, 6, 6 + len(key))) == murmur2(key) & 0xFFFFFFFF
+    assert int(partitioner.murmur2(data, 6, 6 + len(key))) == murmur2(key) & 0xFFFFFFFF
 
 
 @pytest.mark.parametrize("slice_at", [0, 1, 7, 8, 9])

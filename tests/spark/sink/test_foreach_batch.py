@@ -94,7 +94,7 @@ def test_a_write_from_another_thread_is_refused_unless_query_and_batch_are_named
     def unnamed(rows: DataFrame, batch_id: int) -> None:
         in_another_thread(rows, lambda: save(rows, log, topic))
 
-    with pytest.raises(StreamingQueryException, match=r"txnAppId.*txnVersion"):
+    with pytest.raises(StreamingQueryException, match=r"(?s)txnAppId.*txnVersion"):
         run_batches(start(spark, unnamed, checkpoint), 0)
     assert values(log, topic) == []
 

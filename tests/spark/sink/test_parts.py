@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.spark import connect
-from headwater.spark.errors import KafkaError
-from headwater.spark.sink import ending, part, settings
+from headwater.client import cluster as connect
+from headwater.client.errors import RequestRefused
+from headwater.spark.sink import part, second_phase, settings
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.part import Part
 from tests.compat.cluster import Cluster, headwater_process
@@ -51,7 +51,7 @@ def test_topics_and_partitions_that_turn_up_late_join_the_transaction(
 
     client, made = write(cluster.bootstrap, BY_COLUMN, rows())
     assert made.rows == 6000
-    assert ending.finish(client, [made]) == []
+    assert second_phase.finish(client, [made]) == []
     for index, topic in enumerate(topics):
         found = [each for of in values(cluster.bootstrap, topic) for each in of]
         assert sorted(found) == sorted(list(range(index, 60, 3)) * 100)
@@ -94,7 +94,7 @@ def test_a_part_survives_brokers_that_are_killed_while_it_is_written(
     client, made = write(bootstrap, BY_OPTION, rows(), topic="rows")
     kill_and_restart()  # between the two phases
     assert values(bootstrap, "rows") == [[], [], [], []]
-    assert ending.finish(client, [made]) == []
+    assert second_phase.finish(client, [made]) == []
     found = values(bootstrap, "rows")
     assert sorted(each for of in found for each in of) == list(range(count * size))
     assert all(of == sorted(of) for of in found)
@@ -106,12 +106,12 @@ def test_a_batch_that_is_too_large_for_its_topic_is_refused_with_what_to_do(
     topic = cluster.create_topic(new_name(), 1, max_message_bytes="1000")
     rows = [pa.record_batch([pa.array(["x" * 100] * 100)], names=["value"])]
     columns = Columns(value=0, key=-1, headers=-1, topic=-1, partition=-1)
-    with pytest.raises(KafkaError, match=r"too large.*kafka\.batch\.size"):
+    with pytest.raises(RequestRefused, match=r"(?s)too large.*kafka\.batch\.size"):
         write(cluster.bootstrap, columns, rows, topic=topic)
     client, made = write(
         cluster.bootstrap, columns, rows, topic=topic, **{"kafka.batch.size": "900"}
     )
-    ending.finish(client, [made])
+    second_phase.finish(client, [made])
     assert len(committed(cluster.bootstrap, topic)[0]) == 100
 
 

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 
 from headwater import testing
-from headwater.spark import connect
-from headwater.spark.errors import SparkError
+from headwater.client import cluster
+from headwater.client.errors import ClientError
 from tests.compat.cluster import Cluster
 from tests.spark.sink.acting import Run
 from tests.spark.sink.sessions import committed
@@ -50,7 +50,7 @@ def doors() -> Iterator[tuple[str, str]]:
         change = UserScramCredentialUpsertion("ann", info, PASSWORD.encode())
         admin.alter_user_scram_credentials([change])["ann"].result()
         yield inside, outside
-        for each in connect._shared.values():
+        for each in cluster._shared.values():
             each.close()
 
 
@@ -89,6 +89,6 @@ def test_whoever_lacks_a_right_is_told_so(missing: int, doors: tuple[str, str]) 
     inside, outside = doors
     Cluster("headwater", inside).create_topic("rows")
     give(inside, [right for number, right in enumerate(RIGHTS) if number != missing])
-    with pytest.raises(SparkError, match=r"authorization_failed|does not exist"):
+    with pytest.raises(ClientError, match=r"authorization_failed|does not exist"):
         run(outside).do(0, ["a"], ["b"])
     assert committed(inside, "rows")[0] == []

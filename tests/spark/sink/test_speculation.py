@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark import connect
+from headwater.client import cluster as connect
 from tests.compat.cluster import Cluster
 from tests.spark.run import servers
 from tests.spark.sink.sessions import committed, fill

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.client import cluster
 from headwater.pipelines.spark_home import compiled_pyspark
-from headwater.spark import connect
 from tests.spark.quick import QUICK_JAVA, end_java
 
 
@@ -18,7 +18,7 @@ from tests.spark.quick import QUICK_JAVA, end_java
 def connections() -> Iterator[None]:
     """Those that this process keeps, as a worker would."""
     yield
-    for each in connect._shared.values():
+    for each in cluster._shared.values():
         each.close()
 
 

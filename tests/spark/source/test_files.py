@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.spark.errors import SparkError
+from headwater.client.errors import ClientError
 from headwater.spark.source.batch import BatchReader
 from headwater.spark.source.files import folder_of
 from headwater.spark.source.task import Task
@@ -138,7 +138,7 @@ def test_damage_in_a_file_is_never_handed_out(
     damaged[-20] ^= 1
     with segment.open("r+b") as file:  # the same file: only its bytes change
         file.write(damaged)
-    with contextlib.suppress(SparkError):  # what the broker has in memory is whole
+    with contextlib.suppress(ClientError):  # what the broker has in memory is whole
         assert rows(reader, task) == [b"x" * 100] * 10
     assert went_over_the_network(caplog)  # the broker has the last word
     with segment.open("r+b") as file:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.spark.connect import READ_COMMITTED, READ_UNCOMMITTED
-from headwater.spark.errors import BadOption
-from headwater.spark.options import Options, librdkafka_settings
+from headwater.client.cluster import READ_COMMITTED, READ_UNCOMMITTED
+from headwater.client.errors import BadOption
+from headwater.client.options import Options, librdkafka_settings
 from headwater.spark.source import where
 from headwater.spark.source.options import SourceOptions
 

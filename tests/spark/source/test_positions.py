@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from headwater.spark.errors import BadOption, DataLoss
+from headwater.client.errors import BadOption, DataLoss
+from headwater.spark.source.stream import StreamReader
 from tests.compat.cluster import Cluster
 from tests.compat.wire import ErrorCode
 from tests.spark.source.reading import between, numbers, produce, step, stream
@@ -66,6 +70,39 @@ def test_max_offsets_per_trigger_is_shared_out(log: Cluster, topic: str) -> None
     assert reader.latestOffset(start, ReadAllAvailable())[topic] == {"0": 300, "1": 100}
 
 
+@pytest.mark.parametrize("share_by", ["time", "records"])
+def test_uneven_partitions_reach_a_moment_together_where_they_share_by_time(
+    log: Cluster, topic: str, share_by: str
+) -> None:
+    """Each of eight partitions has most of its records in another part of the time; 7 has none at first.
+
+    0 ▇▇▇▇▁▁▁▁▁▁▁▁
+    …
+    7       ▁▁▁▁▇▇
+    """
+    log.create_topic(topic, 8)
+    begin = int(time.time() * 1000) - 3_600_000  # so that retention leaves them alone
+    records = [
+        {"value": b"%d" % n, "partition": n * 8 // 400 if n % 5 else n % 7, "timestamp": begin + n}
+        for n in range(400)
+    ]
+    produce(log.bootstrap, topic, records)
+    reader = stream(log.bootstrap, subscribe=topic, maxOffsetsPerTrigger="50", shareBy=share_by)
+    limit, position = reader.getDefaultReadLimit(), reader.initialOffset()
+    found: list[int] = []
+    behind = batches = 0
+    while len(found) < len(records):
+        position, more = step(reader, position, limit)
+        assert 1 <= len(more) <= 58
+        behind = max([behind, *(max(found, default=0) - int(value) for value in more)])
+        found += map(int, more)
+        batches += 1
+    assert sorted(found) == list(range(400))
+    assert batches <= 16
+    assert (behind == 0) is (share_by == "time")
+    assert reader.latestOffset(position, limit) == position
+
+
 def test_max_bytes_per_trigger_bounds_a_batch_of_large_records(log: Cluster, topic: str) -> None:
     log.create_topic(topic, 2)
     values = [f"{n:03}".encode() * 7000 for n in range(60)]
@@ -102,6 +139,26 @@ def test_min_offsets_per_trigger_waits_for_enough_or_for_long_enough(
     assert reader.latestOffset(start, limit)[topic] == {"0": 100}
     with pytest.raises(BadOption, match="more than maxOffsetsPerTrigger"):
         stream(log.bootstrap, subscribe=topic, minOffsetsPerTrigger="2", maxOffsetsPerTrigger="1")
+
+
+def test_a_second_look_that_finds_nothing_waits_for_a_record(log: Cluster, topic: str) -> None:
+    """
+    batch ──▶ look: nothing, at once ──▶ look: waits … a record ──▶ its offset
+    """
+    log.create_topic(topic)
+    produce(log.bootstrap, topic, numbers(3))
+    reader = stream(log.bootstrap, subscribe=topic, waitForRecords="true")
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    assert reader.latestOffset(end, limit) == end
+    with ThreadPoolExecutor(1) as waiting:
+        second = waiting.submit(reader.latestOffset, end, limit)
+        produce(log.bootstrap, topic, [b"new"])
+        found = second.result(30)
+    if found == end:  # the record came after its time was up
+        found = reader.latestOffset(end, limit)
+    assert found[topic] == {"0": 4}
+    assert isinstance(pickle.loads(pickle.dumps(reader)), StreamReader)
 
 
 def test_available_now_stops_at_what_there_was(log: Cluster, topic: str) -> None:
@@ -190,7 +247,7 @@ def test_a_log_that_ends_before_the_position_is_an_error_or_begun_anew(
     strict = stream(cluster.bootstrap, **how)
     for limit in (ReadAllAvailable(), ReadMaxRows(3)):
         with pytest.raises(
-            DataLoss, match=rf"{topic}-0 ends at offset 5.* come to offset 12.*false"
+            DataLoss, match=rf"(?s){topic}-0 ends at offset 5.* come to offset 12.*false"
         ):
             strict.latestOffset(position, limit)
     strict.prepareForTriggerAvailableNow()
@@ -212,7 +269,7 @@ def test_a_range_that_is_gone_when_its_task_reads_it_is_an_error_or_left_out(
     log.create_topic(topic)
     produce(log.bootstrap, topic, numbers(5))
     start, end = {topic: {"0": 3}}, {topic: {"0": 12}}
-    how = {"subscribe": topic, "kafka_default_api_timeout_ms": "600"}
+    how = {"subscribe": topic, "kafka_default_api_timeout_ms": "4000"}
     with pytest.raises(DataLoss, match="ends at offset 5"):
         between(stream(log.bootstrap, **how), start, end)
     lenient = stream(log.bootstrap, failOnDataLoss="false", **how)

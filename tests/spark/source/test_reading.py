@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from headwater.spark.errors import BadOption, DataLoss, UnknownTopic
+from headwater.client.errors import BadOption, DataLoss, UnknownTopic
 from headwater.spark.source.batch import BatchReader
 from tests.compat.cluster import Cluster
 from tests.compat.waiting import until

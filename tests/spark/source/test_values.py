@@ -6,6 +6,7 @@ import datetime
 import decimal
 import io
 import json
+import math
 import threading
 from typing import Any
 
@@ -17,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 
-from headwater.spark.errors import BadOption
+from headwater.client.dead_letter_writer import BadRecord, DeadLetterWriter
+from headwater.client.errors import BadOption
 from headwater.spark.source.output import BadValue
 from headwater.spark.source.values.avro import AvroValues
 from headwater.spark.source.values.json import JsonValues
-from headwater.spark.source.values.letters import DeadLetters, Letter
-from headwater.spark.source.values.typed import value_ddl
+from headwater.spark.source.values.value_type import value_ddl
 from tests.compat.cluster import Cluster
 from tests.spark.source.reading import produce, read
 
@@ -45,6 +46,17 @@ def convert(kind: pa.StructType, *values: bytes | None) -> tuple[list[Any], dict
     found.validate(full=True)
     assert found.type == kind
     return found.to_pylist(), dict(bad)
+
+
+def test_what_may_not_be_null_inside_may_be_missing_with_all_that_is_around_it() -> None:
+    inner = pa.struct([pa.field("b", pa.int32(), nullable=False)])
+    many = pa.list_(pa.field("element", pa.int32(), nullable=False))
+    texts = (b'{"a":{"b":1}}', b'{"a":null}', b"{}", b'{"a":{}}', b'{"l":[1]}', b'{"l":[null]}')
+    found, bad = convert(pa.struct([("a", inner), ("l", many)]), *texts)
+    assert [(each["a"], each["l"]) for each in found] == [
+        *(({"b": 1}, None), (None, None), (None, None), (None, [1])),
+    ]
+    assert bad == {3: "field a.b is missing", 5: "field l[] is missing"}
 
 
 def test_every_type_is_decoded() -> None:
@@ -91,6 +103,16 @@ BAD = [
     b'{"price": 1.005}',
     b'{"day": "tomorrow"}',
     b'{"tags": 5}',
+    # What Arrow says of these quotes them.
+    b'{"at": "tomorrow in row 99"}',
+    b'{"day": "tomorrow in row 99"}',
+    b'{"price": "much in row %s"}' % (b"9" * 5000),
+    b'{"at": "today in row 0"}',
+    # Arrow looks for such powers of ten behind the end of its table, and ends the process.
+    b'{"price": -1e-999999999}',
+    b'{"price": "1.5E-99999999"}',
+    b'{"price": "1\\u0065-99999999"}',
+    b'{"price": 0.%s1}' % (b"0" * 500_000),
 ]
 
 
@@ -128,6 +150,51 @@ def test_maps_are_read_value_by_value() -> None:
     assert found == [{"counts": [("a", 1)], "day": datetime.date(2026, 1, 2)}]
     assert "counts.a is 'x'" in bad[1]
     assert "no JSON" in bad[2]
+
+
+MAP = pa.map_(pa.string(), pa.string())
+"""Beside it, a row is read value by value."""
+CHANGED = [
+    (pa.float32(), "1e39", "-3.4028236e38", "1" + "0" * 39),
+    (pa.float64(), "1e309", "1" + "0" * 400),
+    (pa.list_(pa.struct([("x", pa.float32())])), '[{"x": 1}, null, {"x": 1e39}]'),
+    (pa.date32(), '"2026-11-15T23:30:00-05:00"', '"2026-11-15T10:00:00"', '"20261115"'),
+    (pa.list_(pa.date32()), '["2026-11-15", "2026-11-15T00:00:00Z"]'),
+    (pa.timestamp("us"), '"2026-11-15T10:00:00Z"', '"2026-11-15T10:00:00+02:00"'),
+    (pa.timestamp("us"), '"2026-11-15T10:00:00.1234567"', '"20261115T101112"'),
+    (pa.timestamp("us", "UTC"), '"2026-11-15T10:00:00.1234567Z"', '"2026-W01-1"'),
+    (pa.string(), r'"\ud800"', r'"x\udc00"', '"a", "f": "b"'),
+    (MAP, r'{"\ud800": "x"}', '{"a": "1", "a": "2"}'),
+]
+
+
+@pytest.mark.parametrize("beside", [(), (("m", MAP),)], ids=["alone", "beside a map"])
+@pytest.mark.parametrize(("kind", "texts"), [(kind, texts) for kind, *texts in CHANGED])
+def test_what_would_be_changed_does_not_fit(
+    kind: pa.DataType, texts: list[str], beside: tuple[tuple[str, pa.DataType], ...]
+) -> None:
+    whole = pa.struct([("f", kind), *beside])
+    good = b'{"f": null}'
+    values = [each for text in texts for each in (good, f'{{"f": {text}}}'.encode())]
+    found, bad = convert(whole, *values)
+    assert found == [dict.fromkeys(whole.names)] * len(texts)
+    assert list(bad) == list(range(1, len(values), 2))
+
+
+@pytest.mark.parametrize("beside", [(), (("m", MAP),)], ids=["alone", "beside a map"])
+def test_dates_local_times_and_infinities_are_themselves(
+    beside: tuple[tuple[str, pa.DataType], ...],
+) -> None:
+    kind = pa.struct(
+        [("f", pa.float32()), ("day", pa.list_(pa.date32())), ("at", pa.timestamp("us")), *beside]
+    )
+    value = b'{"f": "-Infinity", "day": ["9999-12-31"], "at": "2026-03-29T02:30:00.000001"}'
+    found, bad = convert(kind, b'{"f": 3.4028235e38, "at": "0001-01-01"}', value)
+    assert not bad
+    assert [tuple(each.values())[:3] for each in found] == [
+        (3.4028234663852886e38, None, datetime.datetime(1, 1, 1)),
+        (-math.inf, [datetime.date(9999, 12, 31)], datetime.datetime(2026, 3, 29, 2, 30, 0, 1)),
+    ]
 
 
 def test_nothing_but_bad_values_leaves_nothing() -> None:
@@ -270,10 +337,10 @@ def test_a_part_of_the_letters_is_completed_not_repeated(log: Cluster, topic: st
     """As after a crash between two pieces of a task, or with other ranges in a second query."""
     log.create_topic(topic)
     settings = {"bootstrap.servers": log.bootstrap}
-    made = [Letter(n, 1_700_000_000_000 - n, None, b"%d" % n, [], "why") for n in range(50)]
-    DeadLetters(settings, topic, 0, None).put(made[10:20])
-    DeadLetters(settings, topic, 0, None).put(made[5:30])
-    DeadLetters(settings, topic, 0, None).put(made)
+    made = [BadRecord(n, 1_700_000_000_000 - n, None, b"%d" % n, [], "why") for n in range(50)]
+    DeadLetterWriter(settings, topic, 0, None).put(made[10:20])
+    DeadLetterWriter(settings, topic, 0, None).put(made[5:30])
+    DeadLetterWriter(settings, topic, 0, None).put(made)
     found = [int(value or b"") for _, value, _ in letters(log.bootstrap, f"{topic}.dead-letters")]
     assert sorted(found) == list(range(50))
 
@@ -282,14 +349,14 @@ def test_tasks_that_write_at_once_write_each_letter_once(log: Cluster, topic: st
     """A task and its speculative twin; the two halves of a split partition."""
     log.create_topic(topic)
     settings = {"bootstrap.servers": log.bootstrap}
-    made = [Letter(n, 1_700_000_000_000, None, b"%d" % n, [], "why") for n in range(40)]
+    made = [BadRecord(n, 1_700_000_000_000, None, b"%d" % n, [], "why") for n in range(40)]
     failures: list[BaseException] = []
 
-    def write(mine: list[Letter]) -> None:
+    def write(mine: list[BadRecord]) -> None:
         try:
-            DeadLetters(settings | {"client.id": str(threading.get_ident())}, topic, 0, None).put(
-                mine
-            )
+            DeadLetterWriter(
+                settings | {"client.id": str(threading.get_ident())}, topic, 0, None
+            ).put(mine)
         except BaseException as error:
             failures.append(error)
 
@@ -310,10 +377,10 @@ def test_letters_without_a_usable_timestamp_are_found_again(log: Cluster, topic:
     log.create_topic(f"{topic}.dead-letters", message_timestamp_type="LogAppendTime")
     settings = {"bootstrap.servers": log.bootstrap}
     made = [
-        Letter(0, -1, None, b"a", [], "why"),
-        Letter(1, 99_999_999_999_999, None, b"b", [], "why"),
+        BadRecord(0, -1, None, b"a", [], "why"),
+        BadRecord(1, 99_999_999_999_999, None, b"b", [], "why"),
     ]
     for _ in range(2):
         for each in made:
-            DeadLetters(settings, topic, 0, None).put([each])
+            DeadLetterWriter(settings, topic, 0, None).put([each])
     assert len(letters(log.bootstrap, f"{topic}.dead-letters")) == 2

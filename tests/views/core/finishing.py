@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.pipelines.declared import View
+from headwater.pipelines.declarations import View
 from headwater.pipelines.query import ENDED, State
 from tests.spark.run.desk import Desk
 

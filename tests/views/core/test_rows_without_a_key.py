@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.views.applying import Applying, RowRefused
-from headwater.views.position import Position
-from headwater.views.registry import target_for
-from headwater.views.target import Shape
+from headwater.client.position import Position
+from headwater.views.applier import Applying, RowRefused
+from headwater.views.targets.contract import Shape
+from headwater.views.targets.registry import target_for
 
 SCHEMA = pa.schema([("city", pa.string()), ("orders", pa.int64())])
 NO_SPARK: Any = None

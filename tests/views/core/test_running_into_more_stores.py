@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 import headwater as hw
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
-from headwater.views.search_index import SearchIndex
+from headwater.views.targets.search.index import SearchIndex
 from tests.spark.run.desk import Desk
 from tests.views.redis.server import RedisServer, redis_server
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 import headwater as hw
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
-from headwater.views.registry import target_for
-from headwater.views.target import Shape
+from headwater.views.targets.contract import Shape
+from headwater.views.targets.registry import target_for
 from tests.capture.postgres.server import PostgresServer
 from tests.capture.postgres.server import postgres as running_postgres
 from tests.spark.run.desk import Desk

@@ -11,17 +11,19 @@ from pathlib import Path
 import pyarrow as pa
 
 import headwater as hw
-from headwater.pipelines.declared import DECLARED
-from headwater.views import offset_log, transactions
-from headwater.views.position import Position
-from headwater.views.registry import target_for
-from headwater.views.target import Shape
-from headwater.views.transactions import Event, divide, lacking_events, table_of
+from headwater.client.position import Position
+from headwater.pipelines.declarations import DECLARED
+from headwater.views import offset_log, source_transactions
+from headwater.views.source_collections import origins_of, table_of
+from headwater.views.source_transactions import Event, Wholeness, divide, lacking_events
+from headwater.views.targets.contract import Shape
+from headwater.views.targets.registry import target_for
 from tests.spark.run.desk import Desk
 from tests.views.core.finishing import finish
 
 MARKS, ORDERS, LINES = "shop.transaction", "shop.orders", "shop.lines"
 TABLES = (ORDERS, LINES)
+WHOLE = Wholeness(MARKS, TABLES)
 
 
 class Log:
@@ -62,13 +64,13 @@ def test_nothing_of_a_transaction_is_handed_on_before_its_end_and_all_its_events
     log.add(LINES, 0, "A", 1)
     log.add(LINES, 0, "A", 2)
     log.add(LINES, 0, "C", 1)
-    now, later = divide(log.events, MARKS, TABLES)
+    now, later = divide(log.events, WHOLE)
     assert now == []
     assert len(later) == 6
     log.end("A", orders=1, lines=2, elsewhere=5)
     log.end("B", orders=1, lines=1)
     log.end("C", lines=1)
-    now, later = divide(log.events, MARKS, TABLES)
+    now, later = divide(log.events, WHOLE)
     assert shown(log.events, now) == [
         "lines:0=0",
         "lines:0=1",
@@ -91,7 +93,7 @@ def test_what_lies_behind_a_held_record_is_held_and_with_it_the_rest_of_its_tran
     log.add(LINES, 1, "D", 1)
     for tx, counts in {"A": (1, 1), "B": (1, 1), "C": (0, 1), "D": (0, 1)}.items():
         log.end(tx, orders=counts[0], lines=counts[1])
-    now, later = divide(log.events, MARKS, TABLES)
+    now, later = divide(log.events, WHOLE)
     assert shown(log.events, now) == ["lines:1=0"]
     assert len([n for n in later if log.events[n].topic != MARKS]) == 4
 
@@ -117,7 +119,7 @@ def test_however_the_log_is_cut_into_batches_no_transaction_is_ever_seen_in_part
         while any(by_place.values()) or held:
             new = [e for rest in by_place.values() for e in _taken(rest, chance.randrange(8))]
             both = held + new
-            now, later = divide(both, MARKS, TABLES)
+            now, later = divide(both, WHOLE)
             whole = [both[n] for n in now]
             for tx in {event.transaction for event in whole}:
                 assert sum(e.transaction == tx for e in whole) == sizes[str(tx)], (seed, tx)
@@ -134,11 +136,25 @@ def _taken(rest: list[Event], count: int) -> list[Event]:
     return taken
 
 
-def test_a_table_is_known_by_the_end_of_its_name():
-    assert table_of("shop.orders", TABLES) == ORDERS
-    assert table_of("public.lines", TABLES) == LINES
-    assert table_of("public.customers", TABLES) is None
-    assert table_of("b.orders", ("shop.a.orders", "shop.b.orders")) == "shop.b.orders"
+def test_a_table_is_known_by_the_names_that_captures_give_it():
+    assert table_of("shop.orders", MARKS, TABLES) == ORDERS
+    assert table_of("public.lines", MARKS, TABLES) == LINES
+    assert table_of("public.order lines", MARKS, ["shop.order_lines"]) == "shop.order_lines"
+    assert table_of("public.customers", MARKS, TABLES) is None
+    assert table_of("b.orders", MARKS, ("shop.a.orders", "shop.b.orders")) == "shop.b.orders"
+    assert table_of("audit.orders", MARKS, ["shop.public.orders"]) is None
+
+
+def test_a_transaction_does_not_wait_for_a_table_of_the_same_name_in_another_schema():
+    counts = [("public.orders", 1), ("audit.orders", 2)]
+    end = json.dumps([{"data_collection": name, "event_count": n} for name, n in counts])
+    for orders in ("shop.public.orders", "shop.orders"):
+        events = [
+            Event(orders, 0, 0, "tx", 1, None, "public.orders"),
+            Event(MARKS, 0, 0, "tx", None, end),
+        ]
+        origins = origins_of((each.topic, each.collection) for each in events)
+        assert divide(events, Wholeness(MARKS, [orders], origins)) == ([0], [])
 
 
 def test_a_views_position_does_not_claim_what_is_held(tmp_path: Path):
@@ -149,7 +165,7 @@ def test_a_views_position_does_not_claim_what_is_held(tmp_path: Path):
     said = {"topic": MARKS, "first": {ORDERS: {"0": 5}, MARKS: {"0": 1}}}
     (tmp_path / "held" / "2.json").write_text(json.dumps(said))
     assert offset_log.position_of(str(tmp_path), 2) == Position({ORDERS: {0: 5, 1: 4}})
-    transactions.forget(tmp_path / "held", 3)
+    source_transactions.forget(tmp_path / "held", 3)
     assert list((tmp_path / "held").iterdir()) == []
 
 
@@ -223,10 +239,10 @@ def test_a_transaction_that_lacks_an_event_waits_unless_its_table_had_values_tha
     log.add(ORDERS, 0, "A", 1)
     log.add(LINES, 0, "B", 1)
     log.end("A", orders=1, lines=1)
-    assert lacking_events(log.events, MARKS, TABLES, set()) == set()
-    assert lacking_events(log.events, MARKS, TABLES, {ORDERS}) == set()
-    assert lacking_events(log.events, MARKS, TABLES, {LINES}) == {"A"}, "B has no END yet"
-    now, _ = divide(log.events, MARKS, TABLES, {"A"})
+    assert lacking_events(log.events, WHOLE, set()) == set()
+    assert lacking_events(log.events, WHOLE, {ORDERS}) == set()
+    assert lacking_events(log.events, WHOLE, {LINES}) == {"A"}, "B has no END yet"
+    now, _ = divide(log.events, WHOLE, {"A"})
     assert shown(log.events, now) == ["orders:0=0"]
 
 
@@ -236,7 +252,9 @@ def test_where_the_log_ended_is_asked_once_and_a_batch_that_comes_again_is_cut_i
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "2").write_text(f'v1\n{{}}\n{{"{LINES}":{{"0":9}}}}\n')
     log_ends = [{LINES: {0: 9}}, {LINES: {0: 12}}]
-    held = transactions.WholeTransactions(print, tmp_path, MARKS, TABLES, lambda: log_ends.pop(0))
+    held = source_transactions.WholeTransactions(
+        print, tmp_path, MARKS, TABLES, lambda: log_ends.pop(0)
+    )
     assert held._all_read(2, {"A"}) == {"A"}
     assert held._all_read(2, {"A"}) == {"A"}, "the log has grown, the batch has not"
     (tmp_path / "offsets" / "3").write_text(f'v1\n{{}}\n{{"{LINES}":{{"0":10}}}}\n')

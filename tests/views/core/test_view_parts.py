@@ -8,14 +8,31 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headwater.client.dead_letter_writer import LetterNotTaken
+from headwater.client.errors import RequestRefused
+from headwater.client.position import Position
 from headwater.pipelines import errors
-from headwater.pipelines.declared import View
-from headwater.pipelines.following import Following, at_current_version
+from headwater.pipelines.current_version import Following, at_current_version
+from headwater.pipelines.declarations import View
+from headwater.spark.sink.errors import WriteRefused
 from headwater.testing.targets import ADA, Writer, shape
-from headwater.views import offset_log, ordering, registry
-from headwater.views.position import Position
-from headwater.views.staging import Staged, identity
-from headwater.views.target import Kind, Part, Refusal, RowsRefused
+from headwater.views import offset_log, order
+from headwater.views.applier import RowRefused
+from headwater.views.dead_letters import Letters, RefusedRow
+from headwater.views.stage import Staged, identity, key_text
+from headwater.views.tables.bad_values import ValueRefused
+from headwater.views.targets import registry
+from headwater.views.targets.contract import (
+    Applied,
+    Fenced,
+    Kind,
+    Misfit,
+    Part,
+    Refusal,
+    RowsRefused,
+    Unavailable,
+)
+from headwater.views.targets.opensearch.http import SearchRequestRefused
 
 
 def test_the_last_change_of_each_key_stands_and_of_equal_places_the_later_row():
@@ -23,13 +40,13 @@ def test_the_last_change_of_each_key_stands_and_of_equal_places_the_later_row():
         {
             "id": ["a", "b", "a", None, "b", "c", "c"],
             "n": [1, 2, 3, 4, 5, 6, 7],
-            ordering.ORDER: pa.array([9, 1, 4, 2, 3, 5, 5], pa.int64()),
+            order.order_of(shape()): pa.array([9, 1, 4, 2, 3, 5, 5], pa.int64()),
         }
     )
     #  order: 1 b=2   2 null=4   3 b=5   4 a=3   5 c=6, c=7   9 a=1
-    found = ordering.in_order(rows, shape(schema=pa.schema([("id", pa.string())])))
+    found = order.in_order(rows, shape(schema=pa.schema([("id", pa.string())])))
     assert sorted(found.column("n").to_pylist()) == [1, 4, 5, 7]
-    history = ordering.in_order(rows, shape(Kind.HISTORY))
+    history = order.in_order(rows, shape(Kind.HISTORY))
     assert history.column("n").to_pylist() == [2, 4, 5, 3, 6, 7, 1]
 
 
@@ -57,7 +74,9 @@ def test_a_target_that_cannot_be_is_refused_with_a_sentence():
         assert registry.is_target("mine:place")
         assert registry.target_for("mine:place", shape()).shape.view == "customers"
     finally:
-        del registry._KNOWN["mine"]
+        del registry._STORES["mine"]
+    with pytest.raises(registry.NoSuchTarget, match="topic: is headwater's own"):
+        registry.register("topic", "mine:Topic")
 
 
 def test_what_a_task_answers_survives_its_way_to_the_driver():
@@ -67,6 +86,25 @@ def test_what_a_task_answers_survives_its_way_to_the_driver():
         '{"id":1,"name":null,"total":1.5}'
     )
     assert RowsRefused(part.refused).refusals == part.refused
+
+
+@pytest.mark.parametrize(
+    ("key", "row", "wanted"),
+    [
+        (("id",), '{"id":"ada","n":1}', b"ada"),
+        (("id",), '{"id":17,"n":1}', b"17"),
+        (("n", "id"), '{"id":"ada","n":1}', b'{"n":1,"id":"ada"}'),
+        (("id",), '{"id":null,"n":1}', None),
+        ((), '{"id":"ada","n":1}', None),
+    ],
+)
+def test_a_letter_of_a_row_that_is_no_record_has_the_rows_key(
+    key: tuple[str, ...], row: str, wanted: bytes | None
+):
+    """By it `headwater forget` finds whom it is about."""
+    refused = RefusedRow(Refusal(row, "why", 0), None, key_text(key, row))
+    letter = Letters("sums", "dlq.headwater-sums")._record(refused, Applied(0, 0, Position()))
+    assert (letter.key, letter.value) == (wanted, row.encode())
 
 
 def test_a_query_hears_of_another_version_without_waiting_for_the_store(tmp_path: Path):
@@ -90,11 +128,23 @@ def test_a_query_hears_of_another_version_without_waiting_for_the_store(tmp_path
     assert at_current_version(elsewhere) is elsewhere
 
 
-def test_what_a_store_says_is_told_apart_from_what_passes():
-    fenced = "x\nheadwater.views.target.Fenced: somebody else\n\tat org.apache"
-    away = "x\nheadwater.views.target.Unavailable: not now\n"
-    assert errors.told_to_stop(fenced) == "somebody else"
+@pytest.mark.parametrize(
+    "error",
+    [Fenced, Misfit, LetterNotTaken, SearchRequestRefused, RowRefused, ValueRefused, WriteRefused],
+)
+def test_what_no_second_try_mends_ends_a_query(error: type[Exception]):
+    text = f"x\n{_as_spark_shows(error)}: somebody else\n\tat org.apache"
+    assert errors.told_to_stop(text) == "somebody else"
+    assert not errors.is_away(text)
+
+
+def test_what_passes_does_not():
+    assert errors.told_to_stop(f"{_as_spark_shows(RequestRefused)}: no such topic") is None
+    away = f"x\n{_as_spark_shows(Unavailable)}: not now\n"
     assert errors.told_to_stop(away) is None
     assert errors.is_away(away)
-    assert not errors.is_away(fenced)
     assert errors.brief(RuntimeError(away)) == "not now"
+
+
+def _as_spark_shows(kind: type[Exception]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

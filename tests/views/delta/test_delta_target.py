@@ -9,9 +9,19 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, at, rows_of, shape
-from headwater.views.registry import target_for
-from headwater.views.target import Applied, Fenced, Kind, Misfit
+from headwater.testing.targets import (
+    ADA,
+    BOB,
+    CAT,
+    Make,
+    TargetConformance,
+    Writer,
+    at,
+    rows_of,
+    shape,
+)
+from headwater.views.targets.contract import Applied, Fenced, Kind, Misfit
+from headwater.views.targets.registry import target_for
 
 
 @pytest.fixture
@@ -19,7 +29,7 @@ def make(tmp_path: Path) -> Make:
     return lambda given: target_for(f"delta:{tmp_path / given.view}", given)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return lambda given: target_for(f"delta:{tmp_path / given.view}", given)
@@ -118,3 +128,15 @@ def test_a_path_may_have_any_name(tmp_path: Path):
     writer = Writer(target_for(f"delta:{tmp_path}/my naïve 100% table", shape()))
     writer.write(0, [ADA])
     assert rows_of(writer.target) == [ADA]
+
+
+def test_a_table_that_was_changed_by_hand_is_not_waited_for(make: Make, tmp_path: Path):
+    writer = Writer(make(shape()))
+    writer.write(0, [ADA])
+    part = writer.stage(1, 0, [BOB])
+    kept = seen(tmp_path).to_pyarrow_table().drop_columns(["total"])
+    deltalake.write_deltalake(
+        tmp_path / "customers" / "v1", kept, mode="overwrite", schema_mode="overwrite"
+    )
+    with pytest.raises(Misfit, match="total"):
+        writer.commit(1, [part])

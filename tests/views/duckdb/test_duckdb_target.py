@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, rows_of, shape
-from headwater.views import duckdb as target_module
-from headwater.views.registry import target_for
-from headwater.views.target import Kind, Misfit, RowsRefused, Unavailable
+from headwater.testing.targets import ADA, BOB, CAT, Make, TargetConformance, Writer, rows_of, shape
+from headwater.views.targets.contract import Kind, Misfit, RowsRefused, Unavailable
+from headwater.views.targets.duckdb import target as target_module
+from headwater.views.targets.registry import target_for
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def make(path: Path) -> Make:
     return lambda given: target_for(f"duckdb:{path}", given)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, path: Path) -> Make:
         return lambda given: target_for(f"duckdb:{path}", given)
@@ -61,7 +61,7 @@ def test_a_file_that_another_process_has_open_is_waited_for_then_unavailable(
         assert other.stdout is not None and other.stdin is not None
         assert other.stdout.readline() == b"open\n"
         part = writer.stage(0, 0, [ADA])  # staging needs no lock
-        with pytest.raises(Unavailable, match="cannot be opened"):
+        with pytest.raises(Unavailable, match="cannot be used now"):
             writer.commit(0, [part])
         other.stdin.write(b"\n")
     writer.commit(0, [part])
@@ -140,3 +140,36 @@ def test_histories_can_be_asked_as_of_a_time(make: Make, path: Path):
         assert connection.execute("SELECT name FROM customers WHERE current").fetchall() == [
             ("Eve",)
         ]
+
+
+def test_indexes_and_views_made_by_hand_are_there_after_a_rebuild(make: Make, path: Path):
+    Writer(make(shape())).write(0, [ADA])
+    with duckdb.connect(str(path)) as file:
+        file.execute("CREATE INDEX by_name ON customers (name)")
+        file.execute("CREATE VIEW names AS SELECT name FROM customers")
+    second = make(shape(version=2))
+    Writer(second).write(0, [BOB])
+    second.switch()
+    with duckdb.connect(str(path)) as file:
+        assert file.execute("SELECT name FROM names").fetchall() == [("Bob",)]
+        found = file.execute("SELECT index_name, table_name FROM duckdb_indexes()").fetchall()
+    assert found == [("by_name", "customers")]
+    make(shape()).switch()
+    second.drop()
+    assert rows_of(make(shape())) == [ADA]
+
+
+def test_a_file_that_is_no_database_and_a_column_that_was_dropped_are_not_waited_for(
+    make: Make, path: Path, tmp_path: Path
+):
+    (tmp_path / "text").write_text("this is no database, " * 1000)
+    with pytest.raises(Misfit, match="not a valid DuckDB"):
+        target_for(f"duckdb:{tmp_path / 'text'}", shape()).create()
+    writer = Writer(make(shape()))
+    writer.write(0, [ADA])
+    part = writer.stage(1, 0, [BOB])
+    with duckdb.connect(str(path)) as file:
+        file.execute("ALTER TABLE customers DROP COLUMN total")
+    with pytest.raises(Misfit, match="total") as raised:
+        writer.commit(1, [part])
+    assert raised.value.hint is not None and "headwater rebuild customers" in raised.value.hint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.targets import at, rows_of, shape
-from headwater.views.registry import target_for
+from headwater.views.targets.registry import target_for
 from tests.conftest import SOAK
 from tests.views.embedded.writing import rows_after
 

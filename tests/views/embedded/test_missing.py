@@ -12,8 +12,8 @@ import sys
 
 sys.modules[sys.argv[1]] = None  # as if it were not installed
 from headwater.errors import HeadwaterError
-from headwater.views.registry import target_for
-from headwater.views.target import Shape
+from headwater.views.targets.registry import target_for
+from headwater.views.targets.contract import Shape
 
 try:
     target_for(sys.argv[2], Shape("v", None, ("id",)))

@@ -10,7 +10,7 @@ import random
 import sys
 
 from headwater.testing.targets import Row, Writer, shape
-from headwater.views.registry import target_for
+from headwater.views.targets.registry import target_for
 
 KEYS = 600
 

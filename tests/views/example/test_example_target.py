@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from headwater.testing.targets import Conformance, Make, Writer, rows_of, shape
+from headwater.testing.targets import Make, TargetConformance, Writer, rows_of, shape
 from tests.docs.pages import ROOT, snippets
 
 
@@ -30,7 +30,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     del sys.modules["shown_target"]
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, shown: ModuleType, tmp_path: Path) -> Make:
         return lambda given: shown.JsonFileTarget(f"jsonfile:{tmp_path}", given)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.testing.targets import ADA, BOB, Writer, at, gone, shape
-from headwater.views.function import Batch, FunctionTarget
-from headwater.views.target import Applied, Fenced, Kind
+from headwater.views.targets.contract import Applied, Fenced, Kind
+from headwater.views.targets.function import Batch, FunctionTarget
 
 
 class Effects:

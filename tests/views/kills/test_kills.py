@@ -40,6 +40,15 @@ def changes():
 hw.view("orders", key="id", to="%(postgres)s")(changes)
 hw.view("local", key="id", to="sqlite:shop.db", options={"table": "orders"})(changes)
 
+# Over tables: they share what is read, and each has a state of its own.
+def rows():
+    return hw.table("shop.orders", schema=ROW, key="id", options=LIMIT).where("n >= 0")
+
+hw.view("first", key="id", to="sqlite:first.db", options={"table": "orders"})(
+    lambda: rows().select("id", "n", "note"))
+hw.view("second", key="id", to="sqlite:second.db", options={"table": "orders"})(
+    lambda: rows().select("id", "n", "note"))
+
 # Its table refuses some rows by a rule of its own.
 @hw.view("records", to="%(postgres)s")
 def records():
@@ -145,8 +154,12 @@ def test_after_kills_of_driver_and_database_every_view_is_its_source_row_by_row(
             rounds.run.wait_until(
                 lambda: set(positions(server).values()) == {load.sent}, "all records"
             )
-            committed = lambda: desk.committed("headwater-local", "shop.orders")  # noqa: E731
-            rounds.run.wait_until(lambda: committed() == load.sent, "SQLite")
+            for name in ("local", "first", "second"):
+                group = f"headwater-{name}"
+                rounds.run.wait_until(
+                    lambda group=group: desk.committed(group, "shop.orders") == load.sent,
+                    f"SQLite, {name}",
+                )
             assert rounds.run.stop() == 0
         every, refused = all_records(desk)
         assert len(every) == load.sent
@@ -159,7 +172,8 @@ def test_after_kills_of_driver_and_database_every_view_is_its_source_row_by_row(
 
         expected = [(r["id"], r["n"], r["note"]) for _, r in sorted(load.rows.items())]
         assert server.execute("SELECT id, n, note FROM orders ORDER BY id") == expected
-        assert rows_in_sqlite(tmp_path / "shop.db") == expected
+        for name in ("shop", "first", "second"):
+            assert rows_in_sqlite(tmp_path / f"{name}.db") == expected, name
         assert server.execute("SELECT p, o FROM records ORDER BY p, o") == [
             record for record in every if record not in refused
         ]

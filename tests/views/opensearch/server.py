@@ -192,7 +192,7 @@ def _unfit(source: dict[str, Any], mapping: dict[str, Any]) -> str | None:
     """The first field whose value cannot be what the mapping says."""
     for name, value in source.items():
         kind = mapping["properties"].get(name, {}).get("type")
-        for each in value if isinstance(value, list) else [value]:
+        for each in _flat(value):
             if kind in ("long", "double") and each is not None:
                 try:
                     float(each)
@@ -201,6 +201,11 @@ def _unfit(source: dict[str, Any], mapping: dict[str, Any]) -> str | None:
             if kind == "date" and not (each is None or re.match(r"\d{4}-\d\d-\d\d", each)):
                 return name
     return None
+
+
+def _flat(value: Any) -> list[Any]:
+    """The values of an array, those of arrays in it as well."""
+    return [v for each in value for v in _flat(each)] if isinstance(value, list) else [value]
 
 
 def _error(status: int, kind: str, reason: str) -> Reply:
@@ -243,7 +248,7 @@ class Handler(BaseHTTPRequestHandler):
         words = [unquote(word) for word in url.path.strip("/").split("/")]
         if words == ["_bulk"]:
             assert self.headers["Content-Type"] == "application/x-ndjson" and text.endswith("\n")
-            return store.bulk(text.splitlines())
+            return store.bulk(text.removesuffix("\n").split("\n"))
         if text:
             assert self.headers["Content-Type"] == "application/json"
         body = json.loads(text) if text else None

@@ -11,10 +11,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, gone, rows_of, shape
-from headwater.views.opensearch import OpenSearchTarget
-from headwater.views.registry import target_for
-from headwater.views.target import Kind, Misfit, RowsRefused, Shape, Target, Unavailable
+from headwater.testing.targets import (
+    ADA,
+    BOB,
+    CAT,
+    SCHEMA,
+    Make,
+    TargetConformance,
+    Writer,
+    gone,
+    rows_of,
+    shape,
+)
+from headwater.views.targets.contract import Kind, Misfit, RowsRefused, Shape, Target, Unavailable
+from headwater.views.targets.opensearch.target import OpenSearchTarget
+from headwater.views.targets.registry import target_for
 from tests.views.opensearch.server import Store, search_server
 
 
@@ -42,7 +53,7 @@ def make(server: tuple[str, Store], tmp_path: Path) -> Make:
     return maker(server[0], tmp_path)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, server: tuple[str, Store], tmp_path: Path) -> Make:
         return maker(server[0], tmp_path)
@@ -105,7 +116,7 @@ def test_a_reader_does_not_see_a_batch_that_is_being_written(
     store.bulk_limit = 1
     with pytest.raises(Unavailable):
         writer.write(1, [CAT, gone(1)])
-    monkeypatch.setattr("headwater.views.opensearch.PATIENCE_S", 0.1)
+    monkeypatch.setattr("headwater.views.targets.opensearch.target.PATIENCE_S", 0.1)
     with pytest.raises(Unavailable, match="always being written"):
         rows_of(make(shape()))
 
@@ -151,7 +162,7 @@ def test_a_server_that_is_busy_or_down_is_unavailable(make: Make, store: Store):
 
 
 def test_a_password_in_the_address_is_sent_and_not_shown():
-    from headwater.views.opensearch_http import Server
+    from headwater.views.targets.opensearch.http import Server
 
     server = Server("opensearch+https://ada:s%40cret@search.example/prefix/")
     assert server._headers == {"Authorization": "Basic YWRhOnNAY3JldA=="}
@@ -167,3 +178,30 @@ def test_an_index_of_somebody_else_is_left_alone(make: Make, store: Store):
     store.put_index("customers-v1", {"mappings": {"properties": {}}})
     with pytest.raises(Misfit, match="not this view's"):
         make(shape()).create()
+
+
+def test_an_alias_of_another_view_is_refused_in_every_version(make: Make):
+    Writer(make(shape(view="one", options={"table": "t"}))).write(0, [ADA])
+    for view, version, table in (("two", 1, "t"), ("two", 2, "t"), ("two", 1, "t-v1")):
+        with pytest.raises(Misfit, match="holds the view 'one'"):
+            make(shape(view=view, version=version, options={"table": table})).create()
+    with pytest.raises(Misfit, match="not for views"):
+        make(shape(view="headwater_views")).create()
+
+
+def test_an_index_that_somebody_removed_is_not_waited_for_nor_are_rows_left_out(
+    make: Make, store: Store
+):
+    writer = Writer(make(shape()))
+    part = writer.stage(0, 0, [ADA])
+    del store.indexes["customers-v1"]
+    with pytest.raises(Misfit, match="404") as raised:
+        writer.commit(0, [part])
+    assert raised.value.hint is not None and "headwater rebuild customers" in raised.value.hint
+
+
+def test_decimals_do_not_go_where_doubles_were(make: Make):
+    make(shape()).create()
+    decimals = SCHEMA.set(2, pa.field("total", pa.decimal128(20, 4)))
+    with pytest.raises(Misfit, match="its column total is of double, the view's of decimal"):
+        make(shape(schema=decimals)).create()

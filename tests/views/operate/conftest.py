@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.spark.connect import Cluster
-from headwater.views.position import Position
-from headwater.views.sqlite import SqliteTarget
-from headwater.views.target import DELETED, Applied, Shape
+from headwater.client.cluster import Cluster
+from headwater.client.position import Position
+from headwater.views.targets.contract import DELETED, Applied, Shape
+from headwater.views.targets.sqlite.target import SqliteTarget
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("total", pa.float64())])
 

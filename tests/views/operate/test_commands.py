@@ -45,7 +45,7 @@ def test_views_lists_each_with_its_lag(
     moved.write("for-views:0=3", [(1, "a", 1.0)])
     assert main(["views", pipeline, "--bootstrap", bootstrap]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0].split() == ["VIEW", "VERSION", "LAG", "SECONDS", "VERIFIED", "TO"]
+    assert said[0].split() == ["VIEW", "VERSION", "LAG", "SECONDS", "FRESHNESS", "VERIFIED", "TO"]
     assert said[1].split()[:3] == ["orders_view", "1", "2"]
     assert said[2].split()[:4] == ["copies", "-", "not", "begun"]
     assert said[3] == "orders_view is at for-views:0=3"
@@ -114,6 +114,20 @@ def test_versions_are_switched_returned_to_and_dropped(
     assert main(["rebuild", "orders_view", pipeline, "--drop"]) == 0
     assert "has no other version than 1" in capsys.readouterr().out
     assert main(["rebuild", "orders_view", pipeline, "--drop", "--back"]) == 2
+
+
+def test_a_drop_takes_the_checkpoint_with_it_or_says_what_is_left(
+    moved: Moved, pipeline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    moved.write("orders:0=9", [])
+    words = ["rebuild", "orders_view", pipeline, "--drop", "--checkpoints"]
+    folder = tmp_path / "notes" / "orders_view@2"
+    for root in (f"file://{tmp_path}/notes", "s3a://bucket/notes/"):
+        Moved(tmp_path / "views.db", version=2).write("orders:0=10", [])
+        folder.mkdir(parents=True, exist_ok=True)
+        assert main([*words, root]) == 0
+        assert folder.exists() == root.startswith("s3a:")
+    assert "for you to remove: s3a://bucket/notes/orders_view@2\n" in capsys.readouterr().out
 
 
 def test_a_project_says_what_no_word_does(

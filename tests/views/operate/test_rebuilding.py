@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.pipelines import rebuilding, resuming
+from headwater.client.position import Position
+from headwater.pipelines import current_version, rebuild
 from headwater.pipelines.application import prepare
-from headwater.pipelines.checkpoints import Checkpoints
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.checkpoints import Checkpoints, Shape
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.handles import handle
 from headwater.pipelines.query import Surroundings
-from headwater.pipelines.rebuilding import Rebuilding
-from headwater.pipelines.tuning import tune
-from headwater.views.position import Position
-from headwater.views.versions import versions_of
+from headwater.pipelines.query_settings import tune
+from headwater.pipelines.rebuild import Rebuilding
+from headwater.views.operate.versions import versions_of
 from tests.spark.run.desk import Desk
 from tests.views.operate.conftest import Moved
 
@@ -104,7 +104,7 @@ def test_a_new_version_passes_the_one_that_serves_and_the_running_query_follows(
     # Built while the log goes on; then shown, never behind what readers have seen.
     audience = Watching(lambda: send((3000 + len(audience.done), "moving")))
     made = begun(desk, view, audience, threading.Event())
-    assert made.run(switch=True) == rebuilding.DONE
+    assert made.run(switch=True) == rebuild.DONE
     assert audience.said[-1].startswith("readers see version 2 now; version 1 is kept")
     assert audience.done[-1][0] <= audience.done[-1][1]
     versions = versions_of(handle(view))
@@ -149,13 +149,17 @@ def test_an_interrupted_rebuild_goes_on_unless_its_query_was_edited(moved: Moved
     assert number(moved, view, "text", notes) == 3  # somebody made it, but no rebuild
     second = replace(view, version=2)
     Path(notes.of(second.checkpoint)).mkdir(parents=True)
-    resuming.note(notes, second, "text")
+    current_version.note(notes, second, "text")
     assert number(moved, view, "text", notes) == 2
     with pytest.raises(PipelineError, match="edited since"):
         number(moved, view, "another text", notes)
     Moved(moved.target.path, version=2).target.switch()
     assert number(moved, view, "another text", notes) == 3
+    left = replace(view, version=3)
+    notes.admit(left.checkpoint, Shape((), (), "update", moved.to))
+    # One that was dropped has left a checkpoint.
+    assert number(moved, view, "another text", notes) == 4
 
 
 def number(moved: Moved, view: View, text: str, notes: Any) -> int:
-    return resuming.number_for(versions_of(handle(view)), view, text, notes)
+    return current_version.number_for(versions_of(handle(view)), view, text, notes)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import headwater.testing
 from headwater.cli import main
+from headwater.client.cluster import Cluster
+from headwater.client.partitioner import by_crc32, by_murmur2, forms_of, murmur2
 from headwater.record.records import Record
-from headwater.spark.connect import Cluster
-from headwater.views.folding.keys import by_crc32, by_murmur2, forms_of, murmur2
 from headwater.views.folding.state import AsOf, NoSuchState, fold, parse_as_of, state_of
 
 
@@ -89,9 +89,9 @@ def test_a_fold_of_a_prefix_is_the_state_after_its_last_change(values: list[Any]
 def test_murmur2_is_that_of_the_sink(key: bytes):
     import numpy as np
 
-    from headwater.spark.sink import hashing
+    from headwater.spark.sink import partitioner
 
-    found = hashing.murmur2(np.frombuffer(key, np.uint8), 0, len(key))
+    found = partitioner.murmur2(np.frombuffer(key, np.uint8), 0, len(key))
     assert murmur2(key) == int(found) & 0xFFFFFFFF
 
 

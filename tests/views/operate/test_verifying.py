@@ -1,4 +1,4 @@
-"""A view compared with the log at one position, and mended where it differs."""
+"""A view compared with the log at one position, and repaired where it differs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.client.position import Position
 from headwater.pipelines.context import Context
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
-from headwater.pipelines.verifying import Checking, verify
-from headwater.views.holding import FILE, LONGEST_S, held, wait_while_held
-from headwater.views.mending import Mending, NotMendable, mend
-from headwater.views.position import Position
-from headwater.views.verifying import Difference, differences_of
+from headwater.pipelines.verify_job import Checking, verify
+from headwater.views.operate.differences import Difference, differences_of
+from headwater.views.operate.pause import FILE, LONGEST_S, held, wait_while_held
+from headwater.views.operate.repair import NotRepairable, Repair, repair_rows
 from tests.spark.run.desk import Desk
 from tests.views.operate.conftest import Moved
 
@@ -61,7 +61,7 @@ def deletion(key: int) -> tuple[str, str]:
     return json.dumps({"id": key}), json.dumps(said)
 
 
-def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_mended(
+def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_repaired(
     desk: Desk, tmp_path: Path, new_name: Callable[[], str]
 ):
     shop, changes, events = tmp_path / "shop.db", new_name(), new_name()
@@ -98,10 +98,10 @@ def test_a_planted_missing_extra_and_changed_row_are_found_by_key_and_mended(
     twice = verify(checking(desk, plain))
     assert twice.counts == {"different": 1}
     assert twice.differences[0].columns == {"_count": [3, 4]}
-    with pytest.raises(NotMendable, match="kept as append"):
+    with pytest.raises(NotRepairable, match="kept as append"):
         verify(checking(desk, plain), repair=True)
 
-    # The view moves on before it is mended: corrections are those of where it is then.
+    # The view moves on before it is repaired: corrections are those of where it is then.
     desk.send(changes, [change(11, total=1.0, note="anew"), deletion(1234)])
     moved = replace(checking(desk, keyed), say=lambda said: finish_once(desk, keyed, said))
     found = verify(moved, repair=True)
@@ -142,8 +142,8 @@ def test_a_view_over_two_tables_is_computed_from_the_log_as_a_whole(
     before = execute(shop, "SELECT * FROM named_orders ORDER BY id")
     execute(shop, "UPDATE named_orders SET name = 'planted' WHERE id = 3")
     execute(shop, "INSERT INTO named_orders VALUES (4, 'gone', 2.0)")
-    mended = verify(checking(desk, view), repair=True)
-    assert (dict(mended.counts), mended.repaired) == ({"extra": 1, "different": 1}, 2)
+    repaired = verify(checking(desk, view), repair=True)
+    assert (dict(repaired.counts), repaired.repaired) == ({"extra": 1, "different": 1}, 2)
     assert execute(shop, "SELECT * FROM named_orders ORDER BY id") == before
 
 
@@ -203,7 +203,7 @@ def test_corrections_are_computed_anew_where_the_view_has_moved(moved: Moved):
         Difference({"id": 3}, None, row(3, "extra")),
     ]
     said: list[str] = []
-    assert mend(Mending(moved.target, at, differences, expected, None, said.append)) == 2
+    assert repair_rows(Repair(moved.target, at, differences, expected, None, said.append)) == 2
     assert said == ["the view has moved on meanwhile; once more"]
     assert asked == [Position.parse("t:0=3"), Position.parse("t:0=4")]
     assert {key: r[1] for key, r in rows_of(moved).items()} == {1: "newer", 2: "b", 9: "else"}
@@ -213,7 +213,7 @@ def test_corrections_are_computed_anew_where_the_view_has_moved(moved: Moved):
     assert rows_of(moved)[1][1] == "on"
 
 
-def test_a_view_that_never_rests_is_not_mended_by_force(moved: Moved):
+def test_a_view_that_never_rests_is_not_repaired_by_force(moved: Moved):
     at = moved.write("t:0=1", [(1, "wrong", 1.0)])
 
     def expected(position: Position, _: Any) -> list[dict[str, Any]]:
@@ -222,8 +222,8 @@ def test_a_view_that_never_rests_is_not_mended_by_force(moved: Moved):
 
     moved.write("t:0=2", [])
     differences = [Difference({"id": 1}, row(1, "right"), row(1, "wrong"))]
-    with pytest.raises(NotMendable, match="moves on faster"):
-        mend(Mending(moved.target, at, differences, expected, None, lambda _: None))
+    with pytest.raises(NotRepairable, match="moves on faster"):
+        repair_rows(Repair(moved.target, at, differences, expected, None, lambda _: None))
     assert rows_of(moved)[1][1] == "wrong"
 
 
@@ -314,3 +314,23 @@ def test_three_planted_rows_are_found_among_a_million_while_the_stream_goes_on(
 
 def event(number: int, note: str) -> tuple[str, str]:
     return str(number), f'{{"id": {number}, "total": {number / 2}, "note": "{note}"}}'
+
+
+def test_verify_sees_a_null_in_another_place(
+    desk: Desk, tmp_path: Path, new_name: Callable[[], str]
+):
+    shop, topic = tmp_path / "shop.db", new_name()
+    desk.log.ensure_topic(topic, {}, partitions=1)
+    wrong = ["a = NULL, b = 'x'", "l = NULL", "l = '[null]'", "l = '[null, null]'"]
+
+    @hw.view("rows", key="id", to=f"sqlite:{shop}")
+    def rows():
+        return hw.table(topic, schema="id BIGINT, a STRING, b STRING, l ARRAY<STRING>", key="id")
+
+    view = DECLARED.views()[-1]
+    desk.send(topic, [change(n, a="x", b=None, l=[]) for n in range(len(wrong) + 1)])
+    finish(desk, view)
+    assert verify(checking(desk, view)).differing == 0
+    for n, each in enumerate(wrong):
+        execute(shop, f"UPDATE rows SET {each} WHERE id = {n}")
+    assert verify(checking(desk, view)).differing == len(wrong)

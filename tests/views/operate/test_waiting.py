@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 
-from headwater.spark.connect import Cluster
-from headwater.views import listing, verified
+from headwater.client.cluster import Cluster
+from headwater.client.position import NotAPosition, Position
+from headwater.errors import HeadwaterError
 from headwater.views.asgi import ReadYourWrites
-from headwater.views.position import NotAPosition, Position
-from headwater.views.target import Unavailable
-from headwater.views.waiting import NotYet, Unrelated, View, after, asked_position, wait
+from headwater.views.operate import progress, verification_log
+from headwater.views.operate.wait import NotYet, Unrelated, View, after, asked_position, wait
+from headwater.views.targets.contract import Unavailable
 from tests.views.operate.conftest import Moved
 
 
@@ -106,6 +107,17 @@ def test_a_delivered_record_has_a_position(bootstrap: str):
     assert after(delivered) == at("delivered:0=3")
 
 
+def test_a_record_that_was_not_delivered_has_none():
+    lost: list[Message] = []
+    producer = Producer(
+        {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "message.timeout.ms": 10}
+    )
+    producer.produce("lost", "a", on_delivery=lambda _, m: lost.append(m))
+    assert producer.flush(30) == 0
+    with pytest.raises(HeadwaterError, match="was not delivered"):
+        after(lost)
+
+
 def test_a_request_names_a_position_in_a_header_or_a_parameter():
     assert asked_position({"headwater-position": "t:0=5"}) == at("t:0=5")
     assert asked_position({}, {"position": "t:0=5"}) == at("t:0=5")
@@ -166,13 +178,13 @@ def test_lag_is_counted_in_records_and_in_seconds(moved: Moved, bootstrap: str, 
     produced(bootstrap, "listed", 10)
     moved.write("listed:0=7", [])
     view = View(moved.name, moved.to)
-    listed = listing.in_target(view, cluster)
+    listed = progress.in_target(view, cluster)
     assert listed.version == 1
     assert listed.lag is not None
     assert listed.lag.records == 3
     assert 0 <= listed.lag.seconds < 100
     moved.write("listed:0=10", [])
-    assert listing.in_target(view, cluster).lag == listing.Lag(0, 0.0)
+    assert progress.in_target(view, cluster).lag == progress.Lag(0, 0.0)
 
 
 def test_what_was_verified_is_kept_in_the_log(moved: Moved, bootstrap: str, cluster: Cluster):
@@ -181,23 +193,23 @@ def test_what_was_verified_is_kept_in_the_log(moved: Moved, bootstrap: str, clus
     checked = Moved(moved.target.path, "checked_view")
     checked.write("checked:0=7", [])
     client = {"bootstrap.servers": bootstrap}
-    assert listing.in_target(view, cluster).verified is None
-    verified.note(client, view.name, 1, view.to, at("checked:0=7"), 5)
-    verified.note(client, view.name, 1, view.to, at("checked:0=6"), 4)
-    known = listing.in_target(view, cluster).verified
+    assert progress.in_target(view, cluster).verified is None
+    verification_log.note(client, view.name, 1, view.to, at("checked:0=7"), 5)
+    verification_log.note(client, view.name, 1, view.to, at("checked:0=6"), 4)
+    known = progress.in_target(view, cluster).verified
     assert known is not None
     assert (known.position, known.rows) == (at("checked:0=6"), 4)
     # A store that is behind what was verified is another one than was looked at.
-    verified.note(client, view.name, 1, view.to, at("checked:0=9"), 9)
-    assert listing.in_target(view, cluster).verified is None
+    verification_log.note(client, view.name, 1, view.to, at("checked:0=9"), 9)
+    assert progress.in_target(view, cluster).verified is None
     # Nor is anything known of a version that is begun anew.
-    verified.note(client, view.name, 1, view.to, at("checked:0=7"), 5)
-    assert listing.in_target(view, cluster).verified is not None
-    verified.forget(client, view.name, 1)
-    assert listing.in_target(view, cluster).verified is None
+    verification_log.note(client, view.name, 1, view.to, at("checked:0=7"), 5)
+    assert progress.in_target(view, cluster).verified is not None
+    verification_log.forget(client, view.name, 1)
+    assert progress.in_target(view, cluster).verified is None
 
 
 def test_a_store_that_cannot_be_asked_is_trouble_and_no_failure(cluster: Cluster):
-    listed = listing.in_target(View("v", "nowhere:at-all"), cluster)
+    listed = progress.in_target(View("v", "nowhere:at-all"), cluster)
     assert listed.trouble == "'nowhere:at-all' names no target"
     assert listed.as_json()["position"] is None

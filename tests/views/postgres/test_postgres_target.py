@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import itertools
 
+import pyarrow as pa
 import pytest
 
-from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, gone, rows_of, shape
-from headwater.views.registry import target_for
-from headwater.views.target import Kind, Misfit, RowsRefused, Unavailable
+from headwater.testing.targets import (
+    ADA,
+    BOB,
+    CAT,
+    Make,
+    TargetConformance,
+    Writer,
+    gone,
+    rows_of,
+    shape,
+)
+from headwater.views.targets.contract import Kind, Misfit, RowsRefused, Unavailable
+from headwater.views.targets.registry import target_for
 from tests.capture.postgres.server import PostgresServer
 
 
@@ -17,7 +28,7 @@ def make(database: str) -> Make:
     return lambda given: target_for(database, given)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, database: str) -> Make:
         return lambda given: target_for(database, given)
@@ -60,6 +71,20 @@ def test_rows_of_a_wrong_type_length_or_without_a_value_are_refused_and_the_rest
     # A deleted row has only its key: what its other columns must be does not matter then.
     writer.write(1, [gone(n) for n in range(100, 399)])
     assert run(server, database, "SELECT id FROM customers") == [(399,)]
+
+
+def test_a_table_that_takes_two_keys_for_one_is_refused(
+    server: PostgresServer, database: str, make: Make
+):
+    run(
+        server,
+        database,
+        "CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        "CREATE TABLE customers (id bigint, name text COLLATE any_case PRIMARY KEY, "
+        "total double precision)",
+    )
+    with pytest.raises(Misfit, match="takes texts that differ for one key in name"):
+        Writer(make(shape(key=("name",))))
 
 
 def test_rows_that_break_unique_and_foreign_keys_are_refused_when_they_are_to_count(
@@ -171,3 +196,55 @@ def test_what_tasks_left_behind_is_removed_by_the_next_commit(
     correction = writer.stage(-1, 0, [CAT])
     writer.write(0, [BOB])
     assert staging_tables(server, database) == [(correction.place.split(":")[0],)]
+
+
+def test_a_table_of_another_view_is_refused_also_further_down_the_search_path(
+    make: Make, server: PostgresServer, database: str
+):
+    writer = Writer(make(shape(view="one", options={"table": "t"})))
+    with pytest.raises(Misfit, match="holds the view 'one'"):
+        make(shape(view="two", options={"table": "t"})).create()
+    with pytest.raises(Misfit, match="holds the view 'one'"):
+        make(shape(view="t__v2")).create()
+    with pytest.raises(Misfit, match="not for views"):
+        make(shape(view="headwater_views")).create()
+    make(shape(view="T")).create()  # PostgreSQL tells small from large letters
+    run(server, database, "CREATE SCHEMA s")
+    elsewhere = f"{database}?options=-csearch_path%3Ds,public"
+    with pytest.raises(Misfit, match="holds the view 'one'"):
+        target_for(elsewhere, shape(view="two", options={"table": "t"})).create()
+    writer.write(0, [ADA])
+    assert rows_of(writer.target) == [ADA]
+    with pytest.raises(Misfit, match="too long"):
+        make(shape(view="x" * 51)).create()
+
+
+def test_a_time_that_could_not_be_read_back_is_refused(make: Make):
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    target = make(shape(schema=schema))
+    writer = Writer(target)
+    far = pa.array([0, 253_402_300_800_000_000], pa.int64()).cast(schema.field("at").type)
+    rows = pa.table({"id": [1, 2], "at": far, "_deleted": [False, False]})
+    part = target.stage(0, 0, iter(rows.to_batches()))
+    assert [each.reason for each in part.refused] == ["at is not between the years 1 and 9999"]
+    writer.commit(0, [part])
+    assert [row[0] for row in rows_of(target)] == [1]
+
+
+def test_what_does_not_pass_is_not_waited_for(server: PostgresServer, database: str, make: Make):
+    writer = Writer(make(shape()))
+    writer.write(0, [ADA])
+    part = writer.stage(1, 0, [BOB])
+    run(server, database, "ALTER TABLE customers DROP COLUMN total")
+    for attempt in (lambda: writer.commit(1, [part]), lambda: writer.stage(1, 0, [BOB])):
+        with pytest.raises(Misfit, match="total") as raised:
+            attempt()
+        assert raised.value.hint is not None and "headwater rebuild customers" in raised.value.hint
+    with pytest.raises(Misfit, match="it has no column total"):
+        make(shape()).create()
+    run(server, database, "DROP TABLE customers")
+    with pytest.raises(Misfit, match="customers"):
+        writer.commit(1, [part])
+    with pytest.raises(Misfit, match="does not exist") as raised:
+        target_for(server.url("nowhere"), shape()).create()
+    assert raised.value.hint is not None and "role" in raised.value.hint

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.testing.targets import Make
-from headwater.views.registry import target_for
+from headwater.views.targets.registry import target_for
 from tests.views.redis.server import RedisServer, redis_server
 
 

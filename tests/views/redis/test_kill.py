@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.testing.targets import ADA, BOB, CAT, Writer, at, rows_of, shape
-from headwater.views.registry import target_for
-from headwater.views.target import Kind, Unavailable
+from headwater.views.targets.contract import Kind, Unavailable
+from headwater.views.targets.registry import target_for
 from tests.conftest import SOAK
 from tests.views.redis.server import RedisServer, redis_server
 

@@ -13,17 +13,17 @@ from headwater.testing.targets import (
     ADA,
     BOB,
     CAT,
-    Conformance,
     Make,
+    TargetConformance,
     Writer,
     gone,
     rows_of,
     shape,
 )
-from headwater.views import redis as target_module
-from headwater.views import redis_reading
-from headwater.views.registry import target_for
-from headwater.views.target import Kind, Misfit, Part, Unavailable
+from headwater.views.targets.contract import Kind, Misfit, Part, Unavailable
+from headwater.views.targets.redis import reader
+from headwater.views.targets.redis import target as target_module
+from headwater.views.targets.registry import target_for
 from tests.views.redis.server import RedisServer
 
 FEED = pa.schema(
@@ -40,13 +40,13 @@ def minute(number: int) -> dt.datetime:
     return dt.datetime(2026, 1, 1, 0, number, tzinfo=dt.UTC)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, server: RedisServer) -> Make:
         return lambda given: target_for(server.url, given)
 
 
-class TestConformanceOfJson(Conformance):
+class TestConformanceOfJson(TargetConformance):
     @pytest.fixture
     def make(self, server: RedisServer) -> Make:
         def make(given):
@@ -169,7 +169,7 @@ def test_a_reader_that_sleeps_is_not_waited_for_and_told_so(
 ):
     writer = Writer(make(shape()))
     writer.write(0, [(n, "old", None) for n in range(5000)])
-    monkeypatch.setattr(redis_reading, "HOLD_S", -1)  # its time is up at once
+    monkeypatch.setattr(reader, "HOLD_S", -1)  # its time is up at once
     with make(shape()).reading() as (_, batches):
         writer.write(1, [ADA])
         with pytest.raises(Unavailable, match="too slow"):
@@ -181,3 +181,44 @@ def test_a_server_that_is_down_is_unavailable():
     for call in (target.create, target.claim, target.applied, target.current, target.switch):
         with pytest.raises(Unavailable, match="does not answer"):
             call()
+
+
+def test_keys_of_another_view_or_of_somebody_else_are_refused(make: Make, server: RedisServer):
+    Writer(make(shape(view="one", options={"table": "t"}))).write(0, [ADA])
+    for view, table in (("two", "t"), ("two", "t:v1"), ("two", "t:v2:x"), ("two", "headwater_x")):
+        with pytest.raises(Misfit):
+            make(shape(view=view, options={"table": table})).create()
+    with pytest.raises(Misfit, match="the book in Redis"):
+        make(shape(view="place")).create()
+    with server.client() as client:
+        client.set("mine:current", "something")
+        with pytest.raises(Misfit, match="not a view's"):
+            make(shape(view="mine")).create()
+        assert client.get("mine:current") in ("something", b"something")
+    Writer(make(shape(view="two", options={"table": "t:orders"}))).write(0, [BOB])
+    assert rows_of(make(shape(view="one", options={"table": "t"}))) == [ADA]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.float64(), [1e17, 1e300, 2.0**53 + 2, -1e17, 0.1], []),
+        (pa.int64(), [10**17, 2**53, -(2**62)], [2**53 + 1, 2**63 - 1]),
+    ],
+)
+def test_a_score_that_a_double_holds_exactly_is_taken_however_large(
+    make: Make, kind: pa.DataType, good: list[float], bad: list[float]
+):
+    schema = pa.schema([("who", pa.string()), ("what", pa.int64()), ("score", kind)])
+    words = {"form": "timeline", "set": "who", "member": "what", "score": "score"}
+    target = make(shape(schema=schema, key=("who", "what"), options=words))
+    rows = [("ada", number, score) for number, score in enumerate([*good, *bad])]
+    refused = Writer(target).write(0, rows)
+    assert len(refused) == len(bad)
+    assert rows_of(target) == rows[: len(good)]
+
+
+def test_a_password_that_is_wrong_is_not_waited_for(server: RedisServer):
+    target = target_for(server.url.replace("redis://", "redis://nobody:wrong@"), shape())
+    with pytest.raises(Misfit, match="Redis does not take the view"):
+        target.create()

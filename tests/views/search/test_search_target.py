@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import unicodedata
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,12 +12,22 @@ import pyarrow as pa
 import pytest
 import tantivy
 
-from headwater.testing.targets import ADA, BOB, CAT, Conformance, Make, Writer, gone, rows_of, shape
-from headwater.views import search as target_module
-from headwater.views.registry import target_for
-from headwater.views.search import SearchTarget
-from headwater.views.search_index import BadSearch, SearchIndex
-from headwater.views.target import Kind, Misfit, Unavailable
+from headwater.testing.targets import (
+    ADA,
+    BOB,
+    CAT,
+    Make,
+    TargetConformance,
+    Writer,
+    gone,
+    rows_of,
+    shape,
+)
+from headwater.views.targets.contract import Kind, Misfit, Unavailable
+from headwater.views.targets.registry import target_for
+from headwater.views.targets.search import target as target_module
+from headwater.views.targets.search.index import BadSearch, SearchIndex
+from headwater.views.targets.search.target import SearchTarget
 
 BOOKS = pa.schema(
     [
@@ -40,7 +51,7 @@ def make(tmp_path: Path) -> Make:
     return lambda given: target_for(f"search:{tmp_path / given.view}", given)
 
 
-class TestConformance(Conformance):
+class TestConformance(TargetConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return lambda given: target_for(f"search:{tmp_path / given.view}", given)
@@ -184,3 +195,45 @@ def test_events_without_a_key_are_searched_too(make: Make):
     Writer(target).write(0, [ADA, ADA, BOB])
     assert isinstance(target, SearchTarget)
     assert len(target.search("ada")) == 2
+
+
+TEXTS = pa.schema(
+    [("id", pa.int64()), ("text", pa.string()), ("more", pa.struct([("x", pa.string())]))]
+)
+SENTENCE = "这是一个很长的中文句子没有任何空格也没有标点符号所以它对分词器来说是一个词"
+
+
+@pytest.mark.parametrize("tokenizer", ["default", "en_stem"])
+def test_long_words_sentences_without_spaces_and_composed_letters_are_found(
+    make: Make, tokenizer: str
+):
+    target = make(shape(schema=TEXTS, options={"tokenizer": tokenizer}))
+    rows = [
+        (1, f"a hash {'ab' * 32} in a line", None),
+        (2, SENTENCE, {"x": "北京大学"}),
+        (3, unicodedata.normalize("NFD", "café über"), None),
+        (4, "東京タワー ไปเที่ยว", None),
+    ]
+    Writer(target).write(0, rows)
+
+    def found(text: str) -> list[int]:
+        return sorted(row["id"] for row in target.search(text))
+
+    assert found("ab" * 32) == [1]
+    assert found(SENTENCE) == [2]
+    assert found("中文句子") == [2]
+    assert found('"中文句子"') == [2]
+    assert found("句子中文") == []  # these letters are there, and not in this order
+    assert found("more.x:大学") == [2]
+    for form in ("NFC", "NFD"):
+        assert found(unicodedata.normalize(form, "café")) == [3]
+        assert found(unicodedata.normalize(form, "über")) == [3]
+    assert found("タワー") == [4]
+    assert found("เที่ยว") == [4]
+    assert rows_of(target) == sorted(rows, key=repr)  # as they were, letter by letter
+
+
+def test_a_text_that_is_not_cut_into_words_is_found_however_it_was_typed(make: Make):
+    target = make(shape(options={"tokenizer": "raw"}))
+    Writer(target).write(0, [(1, unicodedata.normalize("NFD", "Café"), None)])
+    assert [row["id"] for row in target.search(unicodedata.normalize("NFC", "name:Café"))] == [1]

@@ -101,6 +101,7 @@ def as_changes(
                 ("m0", pa.int64()),
                 ("p", pa.int32()),
                 ("o", pa.int64()),
+                ("ts", pa.int64()),
             ]
         )
         found.append(pa.Table.from_pylist(rows, own))
@@ -114,6 +115,7 @@ def _row(offset: int, change: tuple[Any, ...], derive: Any) -> dict[str, Any]:
         "emptied": what == "empty",
         "p": 0,
         "o": offset,
+        "ts": offset,
     }
     row["m0"] = key if what == "move" and key != other else None
     if what in ("put", "move"):

@@ -58,6 +58,18 @@ def _summed(a: Any, b: Any, c: Any) -> Any:
     return counted.where("count > 1")
 
 
+def _totals(a: Any, b: Any, c: Any) -> Any:
+    renamed = a.select(F.col("b").alias("k"), "n", "t", "id").alias("x")
+    measures = [F.count("*").alias("rows"), F.count("n").alias("count"), F.sum("n").alias("sum")]
+    measures += [F.avg("n").alias("mean"), F.max("n").alias("most"), F.min("t").alias("first")]
+    return renamed.groupBy("k").agg(*measures, F.max("id").alias("last")).drop("last")
+
+
+def _totals_by_two(a: Any, b: Any, c: Any) -> Any:
+    counted = a.groupBy("t", "b").agg(F.sum("id").alias("sum"), F.min("n").alias("least"))
+    return counted.select("sum", F.col("b").alias("k"), "t", "least")
+
+
 def _by_name(a: Any, b: Any, c: Any) -> Any:
     joined = a.join(b, a.b == b.id)
     return joined.groupBy("s").agg(F.max("t").alias("t"), F.count("n").alias("n"))
@@ -168,6 +180,17 @@ QUERIES: dict[str, Query] = {
         ("b",),
         _summed,
         "SELECT b, sum(n) AS sum, count(*) AS count FROM a GROUP BY b HAVING count(*) > 1",
+    ),
+    "totals": Query(
+        ("k",),
+        _totals,
+        "SELECT b AS k, count(*) AS rows, count(n) AS count, sum(n) AS sum, avg(n) AS mean, "
+        "max(n) AS most, min(t) AS first FROM a GROUP BY b",
+    ),
+    "totals by two": Query(
+        ("k", "t"),
+        _totals_by_two,
+        "SELECT sum(id) AS sum, b AS k, t, min(n) AS least FROM a GROUP BY b, t",
     ),
     "distinct": Query(
         ("b", "t"),

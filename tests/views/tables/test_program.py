@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from headwater.views.tables import lookup
 from headwater.views.tables.algebra import (
     Column,
     Expression,
@@ -25,9 +28,10 @@ from headwater.views.tables.algebra import (
 )
 from headwater.views.tables.decoding import Table
 from headwater.views.tables.errors import NotByRow
+from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program, compiled
+from headwater.views.tables.relations import Rows
 from headwater.views.tables.store import Store
-from headwater.views.tables.upkeep import Plan
 from tests.conftest import SOAK
 from tests.views.tables.histories import HISTORIES, seeded
 from tests.views.tables.queries import QUERIES, ROWS
@@ -100,9 +104,10 @@ def test_a_view_by_hand_is_its_query_after_every_batch(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ):
     @settings(max_examples=200 if SOAK else 10)
-    @given(HISTORIES)
-    def after_every_batch(history: list[Any]) -> None:
-        follow(history, planned(name), QUERIES[name], tmp_path_factory.mktemp("state"))
+    @given(HISTORIES, st.booleans())
+    def after_every_batch(history: list[Any], in_memory: bool) -> None:
+        folder = tmp_path_factory.mktemp("state")
+        follow(history, planned(name), QUERIES[name], folder, in_memory=in_memory)
 
     after_every_batch()
 
@@ -113,17 +118,35 @@ def test_a_history_notices_keys_that_are_not_touched(
 ):
     """The canary: with half of the method, the comparison must fail."""
 
-    def only_one_side(store: Store, program: Program, changed: Sequence[int], which: str) -> None:
-        touch(store, program, changed if which == side else [], which)
-
-    def touch(store: Store, program: Program, changed: Sequence[int], which: str) -> None:
-        if changed:
-            whole(store, program, changed, which)
-        elif which == "before":
+    def touch(
+        store: Store, program: Program, changed: Mapping[int, str], *, more: bool = False
+    ) -> None:
+        if more == (side == "after"):
+            whole(store, program, changed, more=more)
+        if side == "after" and not more:
             store.run("CREATE OR REPLACE TEMP TABLE touched (w0 VARCHAR)")
 
     whole = Store.touch
-    monkeypatch.setattr(Store, "touch", only_one_side)
+    monkeypatch.setattr(Store, "touch", touch)
+    history = [("", each) for each in seeded(3, batches=6)]
+    name = "join and aggregate"
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.raises(AssertionError):
+        follow(history, planned(name), QUERIES[name], folder, in_memory=False)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_history_notices_keys_that_are_not_touched_in_memory(
+    side: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+):
+    """The same canary: of two questions in a batch, one is not asked."""
+    turns = itertools.count()
+
+    def touched(*asked: Any) -> set[Any]:
+        return whole(*asked) if next(turns) % 2 == side else set()
+
+    whole = lookup.touched
+    monkeypatch.setattr(lookup, "touched", touched)
     history = [("", each) for each in seeded(3, batches=6)]
     name = "join and aggregate"
     with pytest.raises(AssertionError):
@@ -133,15 +156,15 @@ def test_a_history_notices_keys_that_are_not_touched(
 def test_a_side_from_which_nothing_is_wanted_is_not_looked_at():
     root, key, _ = BY_HAND["left"]
     program = compiled(root, key, [each.names for each in TYPES])
-    assert program.upward[0] == (0, "SELECT c0 AS w0 FROM change0")
-    assert "JOIN" in program.upward[1][1]
+    assert program.upward[0] == (0, Rows(("change0",), ("c0",)))
+    assert "JOIN" in program.upward[1][1].sql
 
 
 def test_what_is_computed_from_one_table_is_kept_beside_it():
     lower = Formula("lower(hw_4)", frozenset([4]))
     program = compiled(A, {"name": lower}, [each.names for each in TYPES])
     assert program.derived == {0: ("lower(`t`)",)}
-    assert program.upward == ((0, "SELECT d0 AS w0 FROM change0"),)
+    assert program.upward == ((0, Rows(("change0",), ("d0",))),)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 import headwater as hw
 from headwater.errors import HeadwaterError
-from headwater.pipelines.declared import DECLARED, View
+from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
 from tests.spark.run.desk import Desk
 
@@ -136,6 +136,52 @@ def test_a_value_that_cannot_be_read_is_a_dead_letter_and_its_row_stays(
     desk.step_until(
         lambda: any("cannot be read as a row" in each for each in desk.said), "a reason"
     )
+
+
+def test_a_view_goes_on_from_the_checkpoint_of_a_query_of_sparks_own_and_that_from_its(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    orders, shop, name = new_name(), tmp_path / "shop.db", new_name()
+    desk.log.ensure_topic(orders, {}, partitions=2)
+    rows: list[tuple[int, float]] = []
+    for round_, every in enumerate(["1 second", None, None, "1 second", None]):
+        DECLARED.clear()
+        view = declared(
+            lambda: over_the_table(orders), name, key="id", to=f"sqlite:{shop}", every=every
+        )
+        number = round_ + 1
+        desk.send(orders, [put({"id": number}, id=number, customer="c", total=number)])
+        rows.append((number, float(number)))
+        finish(desk, view)
+        assert select(shop, f'SELECT id, total FROM "{name}" ORDER BY id') == rows
+    (batch,) = select(shop, f"SELECT batch FROM headwater_views WHERE view = '{name}'")[0]
+    assert batch == 4
+
+
+def test_commits_that_a_crash_lost_let_no_row_be_missed_in_a_database_or_a_topic(
+    desk: Desk, tmp_path: Path, new_name: NewName
+):
+    orders, shop, topic = new_name(), tmp_path / "shop.db", new_name()
+    stored, sent = new_name(), new_name()
+    desk.log.ensure_topic(orders, {}, partitions=1)
+
+    def run(*numbers: int) -> None:
+        desk.send(orders, [put({"id": n}, id=n, customer="c", total=n) for n in numbers])
+        DECLARED.clear()
+        to_store = declared(lambda: over_the_table(orders), stored, key="id", to=f"sqlite:{shop}")
+        to_topic = declared(lambda: over_the_table(orders), sent, key="id", to=f"topic:{topic}")
+        finish(desk, to_store, to_topic)
+
+    for number in (1, 2, 3, 4):
+        run(number)
+    for name in (stored, sent):
+        commits = Path(desk.checkpoints.of(name)) / "commits"
+        for lost in ("2", "3"):
+            (commits / lost).unlink()
+    run(5, 6)
+    expected = [(n, float(n)) for n in range(1, 7)]
+    assert select(shop, f'SELECT id, total FROM "{stored}" ORDER BY id') == expected
+    assert {row["id"] for row in desk.rows(topic)} == set(range(1, 7))
 
 
 def marked(orders: str) -> Any:

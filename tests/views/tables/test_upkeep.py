@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
@@ -17,9 +18,10 @@ from pyspark.sql.types import StructType
 from headwater.views.tables.decoding import Table
 from headwater.views.tables.errors import NotByRow
 from headwater.views.tables.frames import computing
+from headwater.views.tables.plan import Plan
 from headwater.views.tables.planning import empty_frames, marked, plan
-from headwater.views.tables.upkeep import Plan, Upkeep
-from headwater.views.target import Misfit
+from headwater.views.tables.upkeep import Upkeep
+from headwater.views.targets.contract import Misfit
 from tests.conftest import SOAK
 from tests.views.tables import static_queries
 from tests.views.tables.histories import HISTORIES, Held, Tables, as_changes, keyed, seeded
@@ -56,9 +58,10 @@ def test_a_view_is_its_query_after_every_batch(
     plans: dict[str, Plan], name: str, tmp_path_factory: pytest.TempPathFactory
 ):
     @settings(max_examples=300 if SOAK else 3)
-    @given(HISTORIES)
-    def after_every_batch(history: list[Any]) -> None:
-        follow(history, plans[name], QUERIES[name], tmp_path_factory.mktemp("state"))
+    @given(HISTORIES, st.booleans())
+    def after_every_batch(history: list[Any], in_memory: bool) -> None:
+        folder = tmp_path_factory.mktemp("state")
+        follow(history, plans[name], QUERIES[name], folder, in_memory=in_memory)
 
     after_every_batch()
 
@@ -72,9 +75,10 @@ def test_a_view_over_a_table_and_other_rows_is_its_query_after_every_batch(
     assert found.program is not None and found.program.key == (query.followed or query.key)
 
     @settings(max_examples=300 if SOAK else 5)
-    @given(HISTORIES)
-    def after_every_batch(history: list[Any]) -> None:
-        follow(history, found, query, tmp_path_factory.mktemp("state"))
+    @given(HISTORIES, st.booleans())
+    def after_every_batch(history: list[Any], in_memory: bool) -> None:
+        folder = tmp_path_factory.mktemp("state")
+        follow(history, found, query, folder, in_memory=in_memory)
 
     after_every_batch()
 
@@ -208,6 +212,7 @@ def test_a_value_that_becomes_empty_or_nothing_is_seen(spark: SparkSession, tmp_
     each = plan("nested", ("id",), frame, [table])
     marks = [("gone", pa.bool_()), ("emptied", pa.bool_()), ("m0", pa.int64())]
     schema = pa.schema([*each.columns[0], *marks, ("p", pa.int32()), ("o", pa.int64())])
+    schema = schema.append(pa.field("ts", pa.int64()))
     upkeep, view = Upkeep(each, tmp_path), Held(("id",))
     for number, (x, y) in enumerate(
         [
@@ -220,6 +225,7 @@ def test_a_value_that_becomes_empty_or_nothing_is_seen(spark: SparkSession, tmp_
         ]
     ):
         row = {"c0": 1, "c1": x, "c2": y, "gone": False, "emptied": False, "p": 0, "o": number}
+        row["ts"] = number
         changes = [pa.Table.from_pylist([row], schema)]
         upkeep.apply(
             number,
@@ -228,6 +234,43 @@ def test_a_value_that_becomes_empty_or_nothing_is_seen(spark: SparkSession, tmp_
             view.taking(number),
         )
         assert view.rows == {(1,): {"id": 1, "x": x, "y": y}}
+    upkeep.close()
+
+
+def test_an_older_change_of_another_partition_is_not_the_last_word_in_a_later_batch(
+    spark: SparkSession, tmp_path: Path
+):
+    """As after a topic has got more partitions, and is read again in several batches."""
+    table = Table("t", StructType.fromDDL("id BIGINT, x INT"), ("id",))
+    frame = marked(empty_frames(spark, [table])[0], 0).where("id > 0")
+    each = plan("older", ("id",), frame, [table])
+    marks = [("gone", pa.bool_()), ("emptied", pa.bool_()), ("m0", pa.int64())]
+    places = [("p", pa.int32()), ("o", pa.int64()), ("ts", pa.int64())]
+    schema = pa.schema([*each.columns[0], *marks, *places])
+    upkeep, view = Upkeep(each, tmp_path), Held(("id",))
+    usual = {"c0": 1, "c1": None, "gone": False, "emptied": False, "m0": None, "o": 0}
+    batches = [
+        ({"c1": 7, "p": 1, "ts": 20}, 7),
+        ({"c1": 5, "p": 0, "ts": 10}, 7),  # older, from the partition where the key was before
+        ({"p": 0, "ts": 15, "gone": True}, 7),
+        ({"c0": 2, "c1": 9, "m0": 1, "p": 0, "ts": 16}, 7),  # a row that had the key, and left it
+        ({"c1": 8, "p": 1, "o": 1, "ts": 19}, 8),  # in one partition the offset is the order
+        ({"c1": 8, "p": 0, "ts": 30}, 8),  # the same, told by the other partition
+        ({"c1": 6, "p": 1, "o": 2, "ts": 25}, 8),
+        ({"c1": 4, "p": 1, "o": 3, "ts": 40}, 4),
+        ({"c1": 4, "p": 1, "o": 4, "ts": 60}, 4),  # said again: it is as new as that
+        ({"c1": 3, "p": 0, "ts": 50}, 4),
+        ({"p": 0, "ts": 61, "gone": True}, None),
+    ]
+    for number, (change, wanted) in enumerate(batches):
+        changes = [pa.Table.from_pylist([{**usual, **change}], schema)]
+        upkeep.apply(
+            number,
+            lambda changes=changes: changes,
+            lambda rows: rows[0].rename_columns(table.row.names).cast(each.result),
+            view.taking(number),
+        )
+        assert view.rows.get((1,), {}).get("x") == wanted, number
     upkeep.close()
 
 
@@ -268,15 +311,15 @@ def test_the_same_by_spark_for_all_views_at_once(
 ):
     tables, kept = Tables(), {}
     for name, query in QUERIES.items():
-        kept[name] = (Upkeep(plans[name], tmp_path / name), Held(query.key))
-    for number, batch in enumerate(seeded(7, batches=12 if SOAK else 2)):
+        compute = computing(spark, plans[name], on_frames(query), tmp_path / name)
+        kept[name] = (Upkeep(plans[name], tmp_path / name), Held(query.key), compute)
+    for number, batch in enumerate(seeded(7, batches=12 if SOAK else 3)):
         tables.take(batch)
-        for name, (upkeep, view) in kept.items():
+        for name, (upkeep, view, compute) in kept.items():
             each = plans[name]
             changes = as_changes(batch, each.columns, DERIVED.get(name, {}))
-            compute = computing(spark, each, on_frames(QUERIES[name]), tmp_path)
             upkeep.apply(number, lambda changes=changes: changes, compute, view.taking(number))
             expected = BySql(QUERIES[name], each)(tables.arrow(each.tables, each.columns))
             assert view.rows == keyed(expected, QUERIES[name].key), name
-    for upkeep, _ in kept.values():
+    for upkeep, _, _ in kept.values():
         upkeep.close()

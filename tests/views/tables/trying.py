@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from headwater.views.tables.upkeep import Plan, Upkeep
+from headwater.views.tables.plan import Plan
+from headwater.views.tables.upkeep import Upkeep
 from tests.views.tables.histories import Held, Tables, as_changes, keyed
 from tests.views.tables.queries import Query
 
@@ -37,17 +38,21 @@ class BySql:
         return found.select(self._plan.result.names).cast(self._plan.result)
 
 
-def follow(history: Sequence[Any], plan: Plan, query: Query, folder: Path) -> None:
+def follow(
+    history: Sequence[Any], plan: Plan, query: Query, folder: Path, *, in_memory: bool = True
+) -> None:
     """Apply every batch, some only after a crash, and compare."""
-    upkeep, tables, view = Upkeep(plan, folder), Tables(), Held(query.key)
+    upkeep, tables, view = Upkeep(plan, folder, in_memory), Tables(), Held(query.key)
     compute = BySql(query, plan)
-    for number, (crash, batch) in enumerate(history):
-        tables.take(batch)
-        changes = as_changes(batch, plan.columns, DERIVED.get(plan.name, {}))
-        upkeep = crashed(upkeep, crash, number, changes, compute, view)
-        upkeep.apply(number, lambda changes=changes: changes, compute, view.taking(number))
-        assert view.rows == keyed(compute(tables.arrow(plan.tables, plan.columns)), query.key)
-    upkeep.close()
+    try:
+        for number, (crash, batch) in enumerate(history):
+            tables.take(batch)
+            changes = as_changes(batch, plan.columns, DERIVED.get(plan.name, {}))
+            upkeep = crashed(upkeep, crash, number, changes, compute, view)
+            upkeep.apply(number, lambda changes=changes: changes, compute, view.taking(number))
+            assert view.rows == keyed(compute(tables.arrow(plan.tables, plan.columns)), query.key)
+    finally:
+        upkeep.close()
 
 
 def crashed(
@@ -73,7 +78,10 @@ def crashed(
     if crash in how:
         with suppress(Crash):
             upkeep.apply(batch, lambda: changes, *how[crash])
-        upkeep.close()
-        upkeep = Upkeep(upkeep.plan, upkeep.folder)
-        assert upkeep.store.batch == batch - 1 or crash == "while computing"
+        if batch % 2:
+            upkeep.close()
+        else:
+            upkeep.let_go()
+        upkeep = Upkeep(upkeep.plan, upkeep.folder, upkeep.in_memory)
+        assert upkeep.batch == batch - 1 or crash == "while computing"
     return upkeep

@@ -1,10 +1,11 @@
 """Produce (key 0), versions 3–13: append record batches; KIP-98, KIP-467, KIP-516 (topic ids, v13),
 KIP-890 (12: partitions are added to the transaction).
 
-Each partition's batch is validated (in a thread where that may take long: see `validation`), given its
-offsets and staged; the answer waits until all of them are durable (`acks=1` too: acknowledged means on
-disk). `acks=0` has no answer. One partition's error is its own: the others are stored. Requests of one
-connection may overlap, so that they share commits; their answers keep their order.
+Each partition's batch is validated (in a thread where that may take long: see `validation`; by the configs
+that its topic has when it is staged), given its offsets and staged; the answer waits until all of them are
+durable (`acks=1` too: acknowledged means on disk). `acks=0` has no answer. One partition's error is its
+own: the others are stored. Requests of one connection may overlap, so that they share commits; their
+answers keep their order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker import internal_topics
+from headwater.broker import authorship, internal_topics
 from headwater.broker.catalogue import Topic
 from headwater.broker.partition import Partition
 from headwater.broker.registry import NO_ANSWER, Api, Context, Later
@@ -34,6 +35,7 @@ from headwater.log.producers import (
     NotTransactional,
     OutOfOrderSequence,
     ProducerError,
+    TooManyProducers,
 )
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import (
@@ -59,6 +61,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     FencedEpoch: ErrorCode.invalid_producer_epoch,
     NotTransactional: ErrorCode.invalid_txn_state,
+    TooManyProducers: ErrorCode.throttling_quota_exceeded,
     StorageFailed: ErrorCode.kafka_storage_error,
 }
 _GONE = InvalidBatch("its topic was made while the request was being checked; send it again")
@@ -99,13 +102,24 @@ class _Pending:
 
 def produce(broker: Broker, request: Any, context: Context) -> Later:
     pending = _Pending()
+    request = authorship.signed(broker, request, context)
     found = _candidates(broker, request)
-    candidates = list(found.values())
-    checked = broker.validation.at_once(candidates)
+    checked = broker.validation.at_once(list(found.values()))
     if checked is not None:
         _stage(broker, request, context, pending, dict(zip(found, checked, strict=True)))
         return pending.later
-    # Nothing else of this connection is stored meanwhile: a producer's batches keep their order.
+    _check_in_thread(broker, request, context, pending, found)
+    return pending.later
+
+
+def _check_in_thread(
+    broker: Broker, request: Any, context: Context, pending: _Pending, found: dict[int, Candidate]
+) -> None:
+    """Check, then stage; once more if a topic has got other configs meanwhile: it may want keys now.
+
+    Nothing else of this connection is stored meanwhile: a producer's batches keep their order.
+    """
+    candidates = list(found.values())
     context.connection.hold()
 
     def done(task: asyncio.Task[list[Checked]]) -> None:
@@ -113,7 +127,14 @@ def produce(broker: Broker, request: Any, context: Context) -> Later:
         try:
             if not task.cancelled():  # the broker stops
                 results = dict(zip(found, task.result(), strict=True))
-                _stage(broker, request, context, pending, results)
+                now = _candidates(broker, request)
+                if all(
+                    part not in found or each.config == found[part].config
+                    for part, each in now.items()
+                ):
+                    _stage(broker, request, context, pending, results)
+                else:
+                    _check_in_thread(broker, request, context, pending, now)
         except Exception as error:
             pending.later.fail(error)
         finally:
@@ -121,7 +142,6 @@ def produce(broker: Broker, request: Any, context: Context) -> Later:
 
     checking = asyncio.wrap_future(broker.validation.submit(candidates))
     broker.supervisor.spawn("checks of records", checking, done)
-    return pending.later
 
 
 def _candidates(broker: Broker, request: Any) -> dict[int, Candidate]:
@@ -203,11 +223,12 @@ def _append(
         data, header = outcome
         if broker.disk_space.refusing and not _is_retry(log, header):
             raise StorageFailed(broker.disk_space.sentence())
-        added = _admit(broker, pending, partition, header) if header.is_transactional else None
+        added = _admit(pending, partition, header) if header.is_transactional else None
         stored = log.check_producer(header)
         if stored is not None:
             base_offset, next_offset = stored.base_offset, stored.last_offset + 1
         else:
+            log.admit_producer(header, now_ms)
             base_offset = partition.append(data, header, now_ms)
             next_offset = base_offset + header.last_offset_delta + 1
     except (RecordError, ProducerError, StorageFailed, NotAdmitted) as error:
@@ -239,12 +260,8 @@ def _admission(broker: Broker, request: Any, context: Context) -> Admission:
     return Admission(broker.transactions, request.transactional_id, context.api_version, known)
 
 
-def _admit(
-    broker: Broker, pending: _Pending, partition: Partition, header: BatchHeader
-) -> Written | None:
+def _admit(pending: _Pending, partition: Partition, header: BatchHeader) -> Written | None:
     """Only what belongs to an ongoing transaction may be stored; see `admission`."""
-    if partition.log.producers.has_open(header.producer_id, header.producer_epoch):
-        return None
     if pending.admission is None:
         raise NotAdmitted(ErrorCode.transactional_id_authorization_failed)
     producer = Producer(header.producer_id, header.producer_epoch)
@@ -261,7 +278,10 @@ def _refused_at_once(
         code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
         return _row(part, code, None)
     if not 0 <= part.index < topic.partitions or broker.partition(topic.name, part.index) is None:
-        return _row(part, ErrorCode.unknown_topic_or_partition, None)
+        return _row(part, broker.absence(topic.name, part.index), None)
+    if broker.topics.is_in_doubt(topic.name):
+        sentence = "the disk has refused the topic's deletion, and it may be gone after a restart"
+        return _row(part, ErrorCode.kafka_storage_error, sentence)
     if internal_topics.written_by_broker(topic.name):
         return _row(
             part, ErrorCode.invalid_topic_exception, f"{topic.name} is written by the broker only"
@@ -293,4 +313,4 @@ def _refusal(error: Exception) -> dict[str, Any]:
     raise error
 
 
-API = Api(0, "Produce", (3, 13), produce, pipelined=True)
+API = Api(0, "Produce", (3, 13), produce, pipelined=True, rows_depth=2)

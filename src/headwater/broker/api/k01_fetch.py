@@ -7,6 +7,7 @@ bytes up, a timer ends it after `max_wait`. Data that is not in the page cache i
 threads, so that someone who replays old data makes nobody else wait. The first batch comes whole even
 if it is larger than the limits, so that a reader always gets on. The broker's memory budget is a limit,
 too: where slow readers hold all that answers may have, the answer is empty, and the next one waits.
+A request about very many partitions is worked on in several turns of the event loop.
 
 With `read_committed` nothing at or above the last stable offset is served, and the aborted transactions
 that the data touches are named, so that the client leaves their records out. Such a request waits for
@@ -16,19 +17,20 @@ the stable offset to move, however much is written meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.fetch_sessions import Asked, FetchSessions, Rows, Session
+from headwater.broker.fetch_sessions import Asked, FetchSessions, Row, Rows, Session
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Later, Response
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
+from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.log.partition import OffsetOutOfRange
-from headwater.record import batch as batches
-from headwater.record.batch import HEADER_BYTES
 from headwater.record.errors import CorruptBatch
-from headwater.record.varint import Buffer
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -43,7 +45,18 @@ def fetch(broker: Broker, request: Any, context: Context) -> Response | Later | 
     session, asked, error = broker.sessions.resume(request, by_id)
     if error:
         return {"error_code": error, "responses": ()}
-    return _Fetch(broker, request, session, asked, by_id).begin()
+    return _Fetch(broker, request, session, asked, context).begin()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far one look at the partitions has come."""
+
+    left: int
+    """Bytes that the answer may still have."""
+    first: bool
+    """Nothing is in it yet: a batch may be larger than the limits."""
+    rows: Rows = field(default_factory=list)
 
 
 class _Fetch:
@@ -55,6 +68,7 @@ class _Fetch:
         "_bytes_wanted",
         "_by_id",
         "_committed",
+        "_context",
         "_later",
         "_loop",
         "_request",
@@ -65,36 +79,110 @@ class _Fetch:
     )
 
     def __init__(
-        self, broker: Broker, request: Any, session: Session | None, asked: list[Asked], by_id: bool
+        self,
+        broker: Broker,
+        request: Any,
+        session: Session | None,
+        asked: list[Asked],
+        context: Context,
     ) -> None:
         self._broker = broker
+        self._context = context
         self._request = request
         self._session = session
         self._asked = asked
-        self._by_id = by_id
+        self._by_id = context.api_version >= 13
         self._committed = request.isolation_level == READ_COMMITTED
         self._loop = asyncio.get_running_loop()
         self._later = Later()
         self._timer: asyncio.TimerHandle | None = None
         self._watched: list[Partition] = []
         self._bytes_wanted = 0
-        self._stable: list[int] = []
+        self._stable: dict[Partition, int] = {}
+        """How far readers of committed data may go, where a transaction is or was open in this wait."""
 
     def begin(self) -> Response | Later | Awaitable[Response]:
+        if self._is_long:
+            self._later = Later(on_cancel=self._unwatch)
+            self._broker.supervisor.spawn("fetches", self._heard(self._begin_in_slices()))
+            return self._later
         rows = self._read(cached_only=True)
         if rows is None:
-            return self._read_cold()
-        size = _size(rows)
-        wait = self._request.max_wait.total_seconds()
-        if size >= self._request.min_bytes or wait <= 0 or _has_error(rows) or not self._asked:
+            return self._answer_cold()
+        if self._is_enough(rows):
             return self._answer(rows)
-        return self._wait(size, wait)
+        self._later = Later(on_cancel=self._unwatch)
+        self._wait(rows)
+        return self._later
+
+    @property
+    def _is_long(self) -> bool:
+        """So many partitions that others would have to wait for a look at all of them."""
+        return len(self._asked) > SLICE_ELEMENTS
+
+    def _is_enough(self, rows: Rows) -> bool:
+        request = self._request
+        return (
+            _size(rows) >= request.min_bytes
+            or request.max_wait.total_seconds() <= 0
+            or _has_error(rows)
+            or not self._asked
+        )
+
+    # ---- in slices -----------------------------------------------------------------------------
+
+    async def _heard(self, work: Awaitable[Response | None]) -> None:
+        """Give the answer of this work, if it has one, or say that it failed."""
+        try:
+            answer = await work
+        except Exception as error:
+            self._fail(error)
+        else:
+            if answer is not None:
+                self._later.set(answer)
+
+    async def _begin_in_slices(self) -> Response | None:
+        """The answer; None: it waits for more."""
+        rows = await self._read_in_slices()
+        if self._is_enough(rows) or self._broker.stopping:
+            return await self._answer_in_slices(rows)
+        self._context.reads(-_size(rows))
+        self._wait(rows)
+        return None
+
+    async def _read_in_slices(self) -> Rows:
+        """Counted from here on: others read in between."""
+        reading, held = self._begin_reading(), 0
+        for part in pieces(self._asked, SLICE_ELEMENTS):
+            before = reading.left
+            if not self._read_some(part, reading, cached_only=True):
+                rows = reading.rows = await self._read_cold()
+                self._context.reads(_size(rows) - held)
+                return rows
+            held += before - reading.left
+            self._context.reads(before - reading.left)
+            if not self._broker.memory.answer_bytes():
+                reading.left = 0
+            await asyncio.sleep(0)
+        return reading.rows
+
+    async def _answer_in_slices(self, rows: Rows) -> Response:
+        changed: Rows = []
+        for part in pieces(rows, SLICE_ELEMENTS):
+            changed += self._changed(part)
+            await asyncio.sleep(0)
+        return self._grouped(changed)
+
+    async def _look_again(self) -> Response:
+        return await self._answer_in_slices(await self._read_in_slices())
 
     # ---- waiting -------------------------------------------------------------------------------
 
-    def _wait(self, size: int, seconds: float) -> Later:
-        self._later = Later(on_cancel=self._unwatch)
-        self._bytes_wanted = self._request.min_bytes - size
+    def _wait(self, rows: Rows) -> None:
+        if self._later.is_cancelled:  # the client went while its partitions were looked at
+            return
+        seconds = self._request.max_wait.total_seconds()
+        self._bytes_wanted = self._request.min_bytes - _size(rows)
         self._timer = self._broker.supervisor.later(seconds, "fetches", self._wake)
         self._broker.sessions.waiting.add(self._wake)
         for asked in self._asked:
@@ -102,22 +190,16 @@ class _Fetch:
             if partition is not None:
                 partition.watchers.add(self)
                 self._watched.append(partition)
-        if self._committed and self._is_held_back():
-            self._stable = self._stable_offsets()
-        return self._later
+                if self._committed and partition.log.producers.has_any_open:
+                    self._stable[partition] = partition.log.last_stable_offset()
 
-    def _is_held_back(self) -> bool:
-        """Is, or was, a transaction open in any of the partitions since the wait began?"""
-        return bool(self._stable) or any(p.log.producers.has_any_open for p in self._watched)
-
-    def _stable_offsets(self) -> list[int]:
-        return [partition.log.last_stable_offset() for partition in self._watched]
-
-    def grew(self, size: int) -> None:
-        """A partition has more; a size of nothing means that it is gone."""
+    def grew(self, size: int, partition: Partition) -> None:
+        """A partition has more; a size of nothing means that it is gone. Only this one is looked at: many
+        wait, each for many."""
         try:
-            if self._committed and size and self._is_held_back():
-                self._grew_stable()
+            is_open = partition in self._stable or partition.log.producers.has_any_open
+            if self._committed and size and is_open:
+                self._grew_stable(partition)
                 return
         except Exception as error:
             self._fail(error)
@@ -126,19 +208,26 @@ class _Fetch:
         if self._bytes_wanted <= 0 or not size:
             self._wake()
 
-    def _grew_stable(self) -> None:
+    def _grew_stable(self, partition: Partition) -> None:
         """What was written may have to wait for its marker, and a marker may set much free."""
-        stable = self._stable_offsets()
-        if stable == self._stable:
+        stable = partition.log.last_stable_offset()
+        if stable == self._stable.get(partition):
             return
-        self._stable = stable
+        self._stable[partition] = stable
+        if self._is_long:
+            self._wake()
+            return
         rows = self._read(cached_only=True)
         if rows is None or _size(rows) >= self._request.min_bytes or _has_error(rows):
             self._finish(rows)
 
     def _wake(self) -> None:
         try:
-            self._finish(self._read(cached_only=True))
+            if self._is_long:
+                self._unwatch()
+                self._broker.supervisor.spawn("fetches", self._heard(self._look_again()))
+            else:
+                self._finish(self._read(cached_only=True))
         except Exception as error:
             self._fail(error)
 
@@ -152,15 +241,7 @@ class _Fetch:
         if rows is not None:
             self._later.set(self._answer(rows))
         else:
-            self._broker.supervisor.spawn("cold reads", self._read_later())
-
-    async def _read_later(self) -> None:
-        try:
-            answer = await self._read_cold()
-        except Exception as error:
-            self._later.fail(error)
-        else:
-            self._later.set(answer)
+            self._broker.supervisor.spawn("cold reads", self._heard(self._answer_cold()))
 
     def _unwatch(self) -> None:
         for partition in self._watched:
@@ -170,19 +251,19 @@ class _Fetch:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _read_cold(self) -> Response:
+    async def _answer_cold(self) -> Response:
+        return self._answer(await self._read_cold())
+
+    async def _read_cold(self) -> Rows:
         partitions = [p for p in map(self._partition, self._asked) if p is not None]
-        for partition in partitions:
-            partition.cold_reads += 1
-        try:
+        with ExitStack() as reads:
+            for partition in partitions:
+                reads.enter_context(partition.cold_reads.one())
             rows = await self._loop.run_in_executor(
                 self._broker.executor, lambda: self._read(cached_only=False)
             )
-        finally:
-            for partition in partitions:
-                partition.cold_reads -= 1
         assert rows is not None
-        return self._answer(rows)
+        return rows
 
     # ---- reading -------------------------------------------------------------------------------
 
@@ -192,36 +273,46 @@ class _Fetch:
         topic = self._broker.catalogue.by_id.get(asked.topic)
         return None if topic is None else self._broker.partition(topic.name, asked.partition)
 
+    def _absence(self, asked: Asked) -> ErrorCode:
+        if not self._by_id:
+            return self._broker.absence(asked.topic, asked.partition)
+        topic = self._broker.catalogue.by_id.get(asked.topic)
+        if topic is None:
+            return ErrorCode.unknown_topic_id
+        return self._broker.absence(topic.name, asked.partition)
+
     def _read(self, *, cached_only: bool) -> Rows | None:
         """A row for each partition; None if the disk would have to be waited for."""
+        reading = self._begin_reading()
+        return reading.rows if self._read_some(self._asked, reading, cached_only) else None
+
+    def _begin_reading(self) -> _Reading:
         room = self._broker.memory.answer_bytes()
         left = min(
             getattr(self._request, "max_bytes", 2**31 - 1),
             self._broker.settings.get("fetch.max.bytes"),
             room,
         )
-        rows: Rows = []
-        first = room > 0
-        for asked in self._asked:
-            row = self._read_one(asked, left, first, cached_only)
+        return _Reading(left, room > 0)
+
+    def _read_some(self, some: Iterable[Asked], reading: _Reading, cached_only: bool) -> bool:
+        """Add a row for each of these; False if the disk would have to be waited for."""
+        for asked in some:
+            row = self._read_one(asked, reading.left, reading.first, cached_only)
             if row is None:
-                return None
-            rows.append((asked, row))
+                return False
+            reading.rows.append((asked, row))
             if row["records"]:
-                left -= len(row["records"])
-                first = False
-        return rows
+                reading.left -= len(row["records"])
+                reading.first = False
+        return True
 
     def _read_one(
         self, asked: Asked, left: int, first: bool, cached_only: bool
     ) -> dict[str, Any] | None:
         partition = self._partition(asked)
         if partition is None:
-            known = not self._by_id or asked.topic in self._broker.catalogue.by_id
-            return _failed(
-                asked,
-                ErrorCode.unknown_topic_or_partition if known else ErrorCode.unknown_topic_id,
-            )
+            return _failed(asked, self._absence(asked))
         log = partition.log
         row: dict[str, Any] = {
             "partition_index": asked.partition,
@@ -237,14 +328,14 @@ class _Fetch:
         diverged = _diverging(asked, partition)
         if diverged is not None:
             return row | {"diverging_epoch": diverged}
+        limits = asked.fetch_offset, min(asked.size_max, left)
+        how = {"at_least_one": first, "cached_only": cached_only}
+        aborted: list[AbortedTransaction] = []
         try:
-            data = log.read(
-                asked.fetch_offset,
-                min(asked.size_max, left),
-                at_least_one=first,
-                upper=row["last_stable_offset"] if self._committed else None,
-                cached_only=cached_only,
-            )
+            if self._committed:
+                data, aborted = log.read_committed(*limits, row["last_stable_offset"], **how)
+            else:
+                data = log.read(*limits, **how)
         except OffsetOutOfRange:
             return row | {"error_code": ErrorCode.offset_out_of_range, "high_watermark": -1}
         except CorruptBatch as error:
@@ -256,41 +347,34 @@ class _Fetch:
         if data is None:
             return None
         row["records"] = data
-        if self._committed and data:
-            end = min(_end_offset(data), row["last_stable_offset"])
+        if aborted:
             row["aborted_transactions"] = [
                 {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                for each in log.aborted_between(asked.fetch_offset, end)
+                for each in aborted
             ]
         return row
 
     # ---- answering -----------------------------------------------------------------------------
 
     def _answer(self, rows: Rows) -> Response:
-        session_id = 0
-        if self._session is not None:
-            session_id = self._session.id
-            if self._request.session_epoch > 0:
-                rows = FetchSessions.changed(self._session, rows)
-            else:
-                FetchSessions.changed(self._session, rows)
+        return self._grouped(self._changed(rows))
+
+    def _changed(self, rows: Sequence[Row]) -> Rows:
+        """Those that the answer must have."""
+        if self._session is None:
+            return list(rows)
+        changed = FetchSessions.changed(self._session, rows)
+        return changed if self._request.session_epoch > 0 else list(rows)
+
+    def _grouped(self, rows: Rows) -> Response:
         topics: dict[Any, list[dict[str, Any]]] = {}
         for asked, row in rows:
             topics.setdefault(asked.topic, []).append(row)
         name = "topic_id" if self._by_id else "topic"
         return {
-            "session_id": session_id,
+            "session_id": 0 if self._session is None else self._session.id,
             "responses": [{name: topic, "partitions": parts} for topic, parts in topics.items()],
         }
-
-
-def _end_offset(data: Buffer) -> int:
-    """The offset behind the last batch that is at least begun in `data`."""
-    position = end = 0
-    while position + HEADER_BYTES <= len(data):
-        header = batches.read_header(data, position)
-        position, end = position + header.size, header.next_offset
-    return end
 
 
 def _size(rows: Rows) -> int:
@@ -329,4 +413,4 @@ def _diverging(asked: Asked, partition: Partition) -> dict[str, int] | None:
     return {"epoch": epoch, "end_offset": end}
 
 
-API = Api(1, "Fetch", (4, 18), fetch, answer_is_large=True)
+API = Api(1, "Fetch", (4, 18), fetch, answer_is_large=True, rows_depth=2)

@@ -2,12 +2,13 @@
 
 -1 latest (the stable offset for `read_committed`), -2 earliest, -3 the record with the latest timestamp,
 -4 earliest local (as -2: there is no other tier), -5 latest tiered (none: -1), otherwise the first record
-at or after that time. Lookups by time read the log in the disk threads.
+at or after that time. Lookups by time have threads and bounds of their own (`lookups`). A partition that is
+asked for twice is INVALID_REQUEST, as in Kafka.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -35,25 +36,35 @@ _NOWHERE: dict[str, Any] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 
 async def list_offsets(broker: Broker, request: Any, context: Context) -> Response:
     committed = getattr(request, "isolation_level", 0) == 1
-    version = context.api_version
+    counts = Counter(
+        (t.name, part.partition_index) for t in request.topics for part in t.partitions
+    )
     topics = []
     for asked in request.topics:
-        rows = [
-            {"partition_index": part.partition_index, "error_code": ErrorCode.unsupported_version}
-            | _NOWHERE
-            if part.timestamp < 0 and version < _SINCE.get(part.timestamp, 2**15)
-            else await _one(broker, asked.name, part, committed)
-            for part in asked.partitions
-        ]
+        rows = []
+        for part in asked.partitions:
+            wrong = _problem(part, counts[asked.name, part.partition_index], context.api_version)
+            if wrong:
+                row = {"partition_index": part.partition_index, "error_code": wrong, **_NOWHERE}
+            else:
+                row = await _one(broker, asked.name, part, committed)
+            rows.append(row)
         topics.append({"name": asked.name, "partitions": rows})
     return {"topics": topics}
+
+
+def _problem(part: Any, count: int, version: int) -> ErrorCode:
+    if count > 1:
+        return ErrorCode.invalid_request
+    is_known = part.timestamp >= 0 or version >= _SINCE.get(part.timestamp, 2**15)
+    return ErrorCode.none if is_known else ErrorCode.unsupported_version
 
 
 async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"partition_index": part.partition_index, **_NOWHERE}
     partition = broker.partition(topic, part.partition_index)
     if partition is None:
-        return row | {"error_code": ErrorCode.unknown_topic_or_partition}
+        return row | {"error_code": broker.absence(topic, part.partition_index)}
     log = partition.log
     epoch = getattr(part, "current_leader_epoch", -1)
     if 0 <= epoch < log.epoch:
@@ -79,21 +90,16 @@ async def _one(broker: Broker, topic: str, part: Any, committed: bool) -> dict[s
 
 async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict[str, Any]:
     log = partition.log
-    loop = asyncio.get_running_loop()
-    partition.cold_reads += 1
     try:
-        if timestamp == MAX_TIMESTAMP:
-            found = await loop.run_in_executor(broker.executor, log.find_max_timestamp)
-        else:
-            found = await loop.run_in_executor(broker.executor, log.find_time, timestamp)
+        found = await broker.lookups.find(
+            partition, None if timestamp == MAX_TIMESTAMP else timestamp
+        )
     except CorruptBatch as error:
         partition.report_damage(error)
         return {"error_code": ErrorCode.corrupt_message}
     except OSError as error:  # the disk, or the topic went while it was read
         partition.report_damage(error)
         return {"error_code": ErrorCode.kafka_storage_error}
-    finally:
-        partition.cold_reads -= 1
     if found is None:
         return {}
     return {
@@ -103,4 +109,4 @@ async def _by_time(broker: Broker, partition: Partition, timestamp: int) -> dict
     }
 
 
-API = Api(2, "ListOffsets", (1, 11), list_offsets)
+API = Api(2, "ListOffsets", (1, 11), list_offsets, only_looks=True)

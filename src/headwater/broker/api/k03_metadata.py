@@ -6,6 +6,7 @@ allows it and `auto.create.topics.enable` is on; it is then in this very answer.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from headwater.broker import internal_topics
 from headwater.broker.catalogue import Topic
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.slices import SLICE_ELEMENTS
 from headwater.broker.topics import TopicError, check_name
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
     everything = asked is None or (context.api_version == 0 and not asked)
     operations = getattr(request, "include_topic_authorized_operations", False)
     if everything:
-        topics = [_describe(broker, topic, operations) for topic in _all(broker)]
+        topics = await _everything(broker, operations)
     else:
         create = getattr(request, "allow_auto_topic_creation", True)
         named = once(asked, lambda item: (item.name, getattr(item, "topic_id", None)))
@@ -55,8 +57,18 @@ async def metadata(broker: Broker, request: Any, context: Context) -> Response:
     }
 
 
-def _all(broker: Broker) -> list[Topic]:
-    return sorted(broker.catalogue.topics.values(), key=lambda topic: topic.name)
+async def _everything(broker: Broker, operations: bool) -> list[dict[str, Any]]:
+    """In several turns of the event loop, if there is much; what is deleted meanwhile is left out."""
+    rows: list[dict[str, Any]] = []
+    described = 0
+    for topic in sorted(broker.catalogue.topics.values(), key=lambda topic: topic.name):
+        if broker.catalogue.topics.get(topic.name) is topic:
+            rows.append(_describe(broker, topic, operations))
+            described += 1 + topic.partitions
+        if described > SLICE_ELEMENTS:
+            described = 0
+            await asyncio.sleep(0)
+    return rows
 
 
 async def _named(broker: Broker, asked: Any, create: bool, operations: bool) -> dict[str, Any]:
@@ -86,9 +98,10 @@ async def _create(broker: Broker, name: str) -> Topic:
     try:
         return await broker.topics.create(name, partitions, {})
     except TopicError as error:
-        if error.code == ErrorCode.topic_already_exists:
-            return broker.catalogue.topics[name]  # another client was quicker
-        raise
+        topic = broker.catalogue.topics.get(name)
+        if error.code != ErrorCode.topic_already_exists or topic is None:
+            raise
+        return topic  # another client was quicker
 
 
 def _describe(broker: Broker, topic: Topic, operations: bool) -> dict[str, Any]:
@@ -103,12 +116,15 @@ def _describe(broker: Broker, topic: Topic, operations: bool) -> dict[str, Any]:
 
 def _partition(broker: Broker, topic: str, number: int) -> dict[str, Any]:
     partition = broker.partition(topic, number)
-    if partition is None:  # just being made or removed
+    if partition is None:  # just being made or removed, or offline
         return {
             "error_code": ErrorCode.leader_not_available,
             "partition_index": number,
             "leader_id": -1,
             "replica_nodes": [broker.node_id],
+            "offline_replicas": [broker.node_id]
+            if (topic, number) in broker.topics.offline
+            else [],
         }
     nodes = [broker.node_id]
     return {

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.committed import Commit, Committer
+from headwater.broker.groups.offset_store import Commit, Committer
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.broker.catalogue import Topic
 
 _MS = timedelta(milliseconds=1)
 _NONE = timedelta(milliseconds=-1)
@@ -31,10 +32,20 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
     slots: list[dict[str, Any]] = []
     topics = [_topic(broker, topic, commits, slots) for topic in request.topics]
     if commits:
-        errors = await broker.groups.offsets.commit(_committer(request, context), commits)
+        errors = await _commit(broker, _committer(request, context), commits)
         for slot, error in zip(slots, errors, strict=True):
             slot["error_code"] = error
     return {"topics": topics}
+
+
+async def _commit(broker: Broker, committer: Committer, commits: list[Commit]) -> list[ErrorCode]:
+    room = broker.state.for_offsets(committer.group_id, commits)
+    if room is None:
+        return [ErrorCode.invalid_commit_offset_size] * len(commits)
+    errors = await broker.groups.offsets.commit(committer, commits)
+    if ErrorCode.none not in errors:
+        room.give_back()
+    return errors
 
 
 def _committer(request: Any, context: Context) -> Committer:
@@ -67,20 +78,21 @@ def _topic(
         partitions[-1]["error_code"] = _UNKNOWN_NAME
         if 0 <= index < found.partitions:
             slots.append(partitions[-1])
-            commits.append(_commit(found.name, partition))
+            commits.append(_row_of(found, partition))
     return answer
 
 
 _UNKNOWN_NAME = ErrorCode.unknown_topic_or_partition
 
 
-def _commit(topic: str, partition: Any) -> Commit:
+def _row_of(topic: Topic, partition: Any) -> Commit:
     return Commit(
-        topic,
+        topic.name,
         partition.partition_index,
         partition.committed_offset,
         getattr(partition, "committed_leader_epoch", -1),
         partition.committed_metadata,
+        topic.id,
     )
 
 

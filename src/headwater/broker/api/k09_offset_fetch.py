@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.groups.offsets import GroupOffsets
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
@@ -36,6 +37,8 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
 def _group(broker: Broker, group: Any, stable: bool, context: Context) -> dict[str, Any]:
     member_id, epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
     error, offsets = broker.groups.offsets.fetch(group.group_id, member_id, epoch)
+    if broker.topics.is_offline(internal_topics.CONSUMER_OFFSETS, group.group_id):
+        error = ErrorCode.coordinator_not_available  # "none" would send consumers to the beginning
     if error is not ErrorCode.none:
         return {"error_code": error, "topics": _failed(group, error, context.api_version)}
     by_id = context.api_version >= 10
@@ -118,4 +121,4 @@ def _failed(group: Any, error: ErrorCode, version: int) -> list[dict[str, Any]]:
     ]
 
 
-API = Api(9, "OffsetFetch", (1, 10), handle)
+API = Api(9, "OffsetFetch", (1, 10), handle, only_looks=True)

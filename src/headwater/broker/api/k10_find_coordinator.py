@@ -1,6 +1,7 @@
 """FindCoordinator (key 10), versions 0 to 6: which node keeps this group or transaction. We do.
 
-There is one node, so the answer to any valid question is this node. Key types: 0 group, 1
+There is one node, so the answer to any valid question is this node; unless the partition that has the
+key's state is offline: COORDINATOR_NOT_AVAILABLE. Key types: 0 group, 1
 transactional id, 2 share partition (6+, keyed `group:topic id:partition`); others are INVALID_REQUEST.
 
 KIP-98 (1: key types), KIP-699 (4: several keys), KIP-890 (5), KIP-932 (6: share partitions).
@@ -14,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+_STATE = {
+    GROUP: internal_topics.CONSUMER_OFFSETS,
+    TRANSACTION: internal_topics.TRANSACTION_STATE,
+    SHARE: internal_topics.SHARE_GROUP_STATE,
+}
 
 
 def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
@@ -37,6 +44,14 @@ def _coordinator(broker: Broker, key: str, key_type: int, context: Context) -> d
         return {
             "error_code": ErrorCode.invalid_request,
             "error_message": problem,
+            "node_id": -1,
+            "host": "",
+            "port": -1,
+        }
+    if key_type in _STATE and broker.topics.is_offline(_STATE[key_type], key):
+        return {
+            "error_code": ErrorCode.coordinator_not_available,
+            "error_message": "What is known of this key lies in a partition that is offline.",
             "node_id": -1,
             "host": "",
             "port": -1,
@@ -71,4 +86,4 @@ def _is_share_key(key: str) -> bool:
         return False
 
 
-API = Api(10, "FindCoordinator", (0, 6), handle)
+API = Api(10, "FindCoordinator", (0, 6), handle, only_looks=True)

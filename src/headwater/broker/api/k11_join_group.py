@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import METADATA_BYTES_MAX
 from headwater.broker.groups.coordinator import fresh_member_id
 from headwater.broker.groups.effects import Joined
-from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.join import JoinRequest
 from headwater.broker.registry import Api, Context
+from headwater.broker.state_budget import EACH_BYTES
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -27,18 +29,25 @@ if TYPE_CHECKING:
 _MS = timedelta(milliseconds=1)
 
 
-METADATA_BYTES_MAX = 1024 * 1024
-"""Of one member: the group holds it for as long as the member is in it."""
-
-
 async def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     if broker.shares.has(request.group_id):
         refused = Joined(ErrorCode.inconsistent_group_protocol, member_id=request.member_id)
         return _response(refused, context.api_version)
-    if sum(len(protocol.metadata) for protocol in request.protocols) > METADATA_BYTES_MAX:
+    size = sum(len(each.name) + len(each.metadata) for each in request.protocols)
+    if size > METADATA_BYTES_MAX:
         refused = Joined(ErrorCode.invalid_request, member_id=request.member_id)
         return _response(refused, context.api_version)
+    instance = getattr(request, "group_instance_id", None)
+    room = broker.state.for_member(request.group_id, request.member_id, instance, size)
+    if room is None:
+        refused = Joined(ErrorCode.group_max_size_reached, member_id=request.member_id)
+        return _response(refused, context.api_version)
+    context.is_kept()
     joined = await broker.groups.join(request.group_id, _request(request, context))
+    if joined.error is not ErrorCode.none:
+        room.give_back()
+    if joined.error is ErrorCode.member_id_required:  # what is kept until it comes back with its id
+        broker.state.take(EACH_BYTES + len(joined.member_id), known=True)
     return _response(joined, context.api_version)
 
 
@@ -85,4 +94,4 @@ def _response(joined: Joined, version: int) -> dict[str, Any]:
     }
 
 
-API = Api(11, "JoinGroup", (0, 9), handle)
+API = Api(11, "JoinGroup", (0, 9), handle, waits=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.syncing import Identity
+from headwater.broker.groups.sync import Identity
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.syncing import SyncRequest
+from headwater.broker.groups.sync import SyncRequest
 from headwater.broker.registry import Api, Context
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ async def handle(broker: Broker, request: Any, context: Context) -> dict[str, An
     }
 
 
-API = Api(14, "SyncGroup", (0, 5), handle)
+API = Api(14, "SyncGroup", (0, 5), handle, waits=True)

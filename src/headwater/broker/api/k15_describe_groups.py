@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import shown
 from headwater.broker.groups.classic import ClassicGroup, State
 from headwater.broker.groups.member import Member
 from headwater.broker.once import once
@@ -57,7 +58,7 @@ def _absent(group_id: str, other_type: bool, context: Context) -> dict[str, Any]
     if context.api_version >= 6:
         problem = "is not a classic group" if other_type else "not found"
         answer["error_code"] = ErrorCode.group_id_not_found
-        answer["error_message"] = f"Group {group_id} {problem}."
+        answer["error_message"] = f"Group {shown(group_id)} {problem}."
     return answer
 
 
@@ -72,4 +73,4 @@ def _member(member: Member, protocol: str | None) -> dict[str, Any]:
     }
 
 
-API = Api(15, "DescribeGroups", (0, 6), handle)
+API = Api(15, "DescribeGroups", (0, 6), handle, only_looks=True, lists=True)

@@ -44,4 +44,4 @@ def handle(broker: Broker, request: Any, context: Context) -> dict[str, Any]:
     return {"groups": groups}
 
 
-API = Api(16, "ListGroups", (0, 5), handle)
+API = Api(16, "ListGroups", (0, 5), handle, lists=True)

@@ -6,7 +6,6 @@ factor other than 1 (or -1, the default) is refused, and assignments may name th
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.catalogue import Topic
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.slices import Pace
 from headwater.broker.topics import TopicError
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 TOPICS_MAX = 1000
-TOPICS_AT_ONCE = 20
+PARTITIONS_IN_ALL_MAX = 10_000
+_MANY_PARTITIONS = (
+    f"more than {PARTITIONS_IN_ALL_MAX} partitions in one request; send them in several"
+)
 _MANY = f"more than {TOPICS_MAX} topics in one request; send them in several"
 
 
@@ -30,16 +33,19 @@ async def create_topics(broker: Broker, request: Any, context: Context) -> Respo
     names = Counter(asked.name for asked in request.topics)
     mutations = Mutations(broker, context, strict=context.api_version >= 6)
     rows: list[dict[str, Any]] = []
+    pace = Pace(broker.supervisor.monotonic)
     many = len(request.topics) > TOPICS_MAX
+    left = PARTITIONS_IN_ALL_MAX
     for asked in {asked.name: asked for asked in request.topics}.values():
         try:
             if names[asked.name] > 1:
                 raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
             if many:
                 raise TopicError(ErrorCode.policy_violation, _MANY)
+            left -= max(asked.num_partitions, len(asked.assignments), 1)
+            if left < 0:
+                raise TopicError(ErrorCode.policy_violation, _MANY_PARTITIONS)
             rows.append(await _create(broker, mutations, asked, request.validate_only))
-            if not len(rows) % TOPICS_AT_ONCE:
-                await asyncio.sleep(0)  # others may go on
         except TopicError as error:
             rows.append(
                 {
@@ -51,6 +57,7 @@ async def create_topics(broker: Broker, request: Any, context: Context) -> Respo
                     "configs": None,
                 }
             )
+        await pace.rest()
     return {"topics": rows, "throttle_time": mutations.throttle_ms}
 
 
@@ -59,6 +66,7 @@ async def _create(
 ) -> dict[str, Any]:
     partitions = _partitions(broker, asked)
     configs = _configs(asked)
+    await broker.topics.made(asked.name)
     if validate_only:
         topic = broker.topics.check_new(asked.name, partitions, configs)
     else:

@@ -49,7 +49,7 @@ async def _delete(
         await broker.topics.delete(name)
     except TopicError as error:
         return row | {"error_code": error.code, "error_message": str(error)}
-    broker.supervisor.spawn("group offsets", broker.groups.topic_deleted(name))
+    await broker.groups.removal.offsets_erased(name)
     return {"name": name, "topic_id": topic.id if topic else topic_id}
 
 

@@ -7,7 +7,7 @@ for everything that is readable. Only topics whose cleanup.policy has `delete` a
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -19,18 +19,31 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
+class _Moved(NamedTuple):
+    """A partition whose start was moved, in memory."""
+
+    partition: Partition
+    before: int
+    start: int
+
+
 async def delete_records(broker: Broker, request: Any, context: Context) -> Response:
+    moved: list[_Moved] = []
     topics: list[dict[str, Any]] = [
         {
             "name": asked.name,
-            "partitions": [_delete(broker, asked.name, part) for part in asked.partitions],
+            "partitions": [
+                await _delete(broker, asked.name, part, moved) for part in asked.partitions
+            ],
         }
         for asked in request.topics
     ]
     loop = asyncio.get_running_loop()
     try:
-        await loop.run_in_executor(broker.executor, broker.store.checkpoint_starts)
+        await loop.run_in_executor(broker.duties, broker.store.checkpoint_starts)
     except OSError:
+        for each in reversed(moved):
+            each.partition.log.put_start_back(each.before, each.start)
         return {"topics": [_not_stored(topic) for topic in topics]}
     for asked in request.topics:
         for part in asked.partitions:
@@ -54,20 +67,30 @@ def _not_stored(topic: dict[str, Any]) -> dict[str, Any]:
     return {"name": topic["name"], "partitions": [code | row for row in topic["partitions"]]}
 
 
-def _delete(broker: Broker, topic: str, part: Any) -> dict[str, Any]:
+async def _delete(broker: Broker, topic: str, part: Any, moved: list[_Moved]) -> dict[str, Any]:
+    """Not while the log is read anew: the one that is on its way would begin where this one did."""
+    partition = broker.partition(topic, part.partition_index)
+    if partition is None:
+        return _move(broker, topic, part, moved)
+    async with partition.maintenance:
+        return _move(broker, topic, part, moved)
+
+
+def _move(broker: Broker, topic: str, part: Any, moved: list[_Moved]) -> dict[str, Any]:
     row = {"partition_index": part.partition_index, "low_watermark": -1}
     partition = broker.partition(topic, part.partition_index)
     if partition is None:
-        return row | {"error_code": ErrorCode.unknown_topic_or_partition}
+        return row | {"error_code": broker.absence(topic, part.partition_index)}
     if broker.catalogue.topics[topic].is_internal:
         return row | {"error_code": ErrorCode.invalid_topic_exception}
     log = partition.log
     if log.config.compact and not log.config.delete:
         return row | {"error_code": ErrorCode.policy_violation}
     try:
-        log.delete_before(log.durable_offset if part.offset == -1 else part.offset)
+        before = log.delete_before(log.durable_offset if part.offset == -1 else part.offset)
     except OffsetOutOfRange:
         return row | {"error_code": ErrorCode.offset_out_of_range}
+    moved.append(_Moved(partition, before, log.start_offset))
     return row | {"low_watermark": log.start_offset}
 
 

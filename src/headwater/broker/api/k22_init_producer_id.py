@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.state_budget import EACH_BYTES
 from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.transaction import NO_ID
 from headwater.log.partition import StorageFailed
@@ -43,9 +44,12 @@ async def init_producer_id(broker: Broker, request: Any, context: Context) -> Re
 
 
 async def _transactional(broker: Broker, request: Any) -> tuple[ErrorCode, Producer]:
-    refused = _refusal(broker, request)
+    refused, name = _refusal(broker, request), request.transactional_id
     if refused is not ErrorCode.none:
         return refused, Producer(-1, -1)
+    if name not in broker.transactions.transactions:
+        if broker.state.take(EACH_BYTES + len(name)) is None:
+            return ErrorCode.throttling_quota_exceeded, Producer(-1, -1)
     expected = Producer(
         getattr(request, "producer_id", NO_ID), getattr(request, "producer_epoch", -1)
     )

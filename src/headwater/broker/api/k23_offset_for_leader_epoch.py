@@ -32,7 +32,7 @@ def _one(broker: Broker, topic: str, part: Any) -> dict[str, Any]:
     row = {"partition": part.partition, "leader_epoch": -1, "end_offset": -1}
     partition = broker.partition(topic, part.partition)
     if partition is None:
-        return row | {"error_code": ErrorCode.unknown_topic_or_partition}
+        return row | {"error_code": broker.absence(topic, part.partition)}
     current = getattr(part, "current_leader_epoch", -1)
     if 0 <= current < partition.log.epoch:
         return row | {"error_code": ErrorCode.fenced_leader_epoch}
@@ -44,4 +44,4 @@ def _one(broker: Broker, topic: str, part: Any) -> dict[str, Any]:
     return row | {"leader_epoch": epoch, "end_offset": end}
 
 
-API = Api(23, "OffsetForLeaderEpoch", (2, 4), offset_for_leader_epoch)
+API = Api(23, "OffsetForLeaderEpoch", (2, 4), offset_for_leader_epoch, only_looks=True)

@@ -57,9 +57,7 @@ async def _add(broker: Broker, name: str, producer: Producer, topics: Any, versi
     missing = {each for each in wanted if broker.partition(*each) is None}
     if missing:
         return {
-            each: ErrorCode.unknown_topic_or_partition
-            if each in missing
-            else ErrorCode.operation_not_attempted
+            each: broker.absence(*each) if each in missing else ErrorCode.operation_not_attempted
             for each in wanted
         }
     return dict.fromkeys(wanted, await broker.transactions.add(name, producer, wanted, version))
@@ -69,7 +67,7 @@ def _verify(broker: Broker, name: str, producer: Producer, topics: Any) -> Error
     wanted = _partitions(topics)
     if not name:
         return dict.fromkeys(wanted, ErrorCode.invalid_request)
-    return {each: broker.transactions.verify(name, producer, each) for each in wanted}
+    return {each: broker.transactions.verify(name, producer, each)[0] for each in wanted}
 
 
 def _rows(topics: Any, errors: Errors) -> list[dict[str, Any]]:

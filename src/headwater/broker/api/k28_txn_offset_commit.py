@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.committed import Commit, Committer
+from headwater.broker.groups.offset_store import Commit, Committer
 from headwater.broker.offsets_topic import NAME as OFFSETS
 from headwater.broker.registry import Api, Context
 from headwater.broker.transactions.admission import for_older_clients
@@ -47,6 +47,9 @@ async def _commit(
         await broker.offsets_topic.ensure()
     except StorageFailed:
         return [ErrorCode.coordinator_not_available] * len(commits)
+    room = broker.state.for_offsets(request.group_id, commits)
+    if room is None:
+        return [ErrorCode.invalid_commit_offset_size] * len(commits)
     producer = Producer(request.producer_id, request.producer_epoch)
     where = (OFFSETS, broker.offsets_topic.partition_of(request.group_id))
 
@@ -57,11 +60,13 @@ async def _commit(
         if context.api_version >= IMPLICIT_SINCE:
             error, written = coordinator.add_now(request.transactional_id, producer, [where])
         else:
-            written = None
-            error = coordinator.verify(request.transactional_id, producer, where)
+            error, written = coordinator.verify(request.transactional_id, producer, where)
         return for_older_clients(error, context.api_version >= ABORTABLE_SINCE), written
 
-    return await broker.groups.pending.commit(_committer(request), commits, producer, admit)
+    errors = await broker.groups.pending.commit(_committer(request), commits, producer, admit)
+    if ErrorCode.none not in errors:
+        room.give_back()
+    return errors
 
 
 def _committer(request: Any) -> Committer:
@@ -78,13 +83,14 @@ def _topic(
 ) -> dict[str, Any]:
     """The topic's part of the answer; what can be committed is added to `commits` and `slots`."""
     partitions: list[dict[str, Any]] = []
+    known = broker.catalogue.topics.get(topic.name)
     for each in topic.partitions:
         row = {
             "partition_index": each.partition_index,
             "error_code": ErrorCode.unknown_topic_or_partition,
         }
         partitions.append(row)
-        if broker.partition(topic.name, each.partition_index) is not None:
+        if known is not None and broker.topics.has(topic.name, each.partition_index):
             slots.append(row)
             commits.append(
                 Commit(
@@ -93,6 +99,7 @@ def _topic(
                     each.committed_offset,
                     getattr(each, "committed_leader_epoch", -1),
                     each.committed_metadata,
+                    known.id,
                 )
             )
     return {"name": topic.name, "partitions": partitions}

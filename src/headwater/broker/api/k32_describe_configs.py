@@ -7,28 +7,32 @@ password's value is never shown. A group or a subscription that nobody knows has
 
 KIP-133 (the API), KIP-226 (synonyms, dynamic broker configs), KIP-412 (loggers), KIP-569 (types,
 documentation), KIP-714 (client metrics), KIP-848 (groups).
+
+What the config APIs show of a setting: value, who set it, which layers lie below.
+
+DescribeConfigs answers with these entries as they are; CreateTopics may tell a topic's creator the
+same with fewer fields. Names, sources and synonyms must be what Apache Kafka would answer after the
+same history of changes: tools such as `kafka-configs` and Terraform compare them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.once import once
 from headwater.broker.registry import Api, Context
 from headwater.broker.settings.alter import Refusal, Resource
-from headwater.broker.settings.describe import (
-    Entry,
-    broker_entries,
-    default_entries,
-    group_entries,
-    subscription_entries,
-    topic_entries,
-)
+from headwater.broker.settings.definitions import BadValue, Definition, parse, render
+from headwater.broker.settings.group import GROUP, group_default
 from headwater.broker.settings.loggers import logger_entries
 from headwater.broker.settings.requests import broker_named, check_topic_name, unknown_resource
+from headwater.broker.settings.subscription import SUBSCRIPTION
+from headwater.broker.settings.topic import TOPIC, topic_default
+from headwater.broker.settings.values import BROKER, Settings, Source, Synonym
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -98,4 +102,131 @@ def _entries(broker: Broker, kind: int, name: str, names: Any) -> list[Entry]:
     raise unknown_resource(kind)
 
 
-API = Api(32, "DescribeConfigs", (1, 4), handle)
+API = Api(32, "DescribeConfigs", (1, 4), handle, only_looks=True)
+
+
+HEADWATERS_OWN = {"durability"}
+"""Configs of topics that Kafka does not have: tools that know all of Kafka's must not stumble."""
+
+
+class Entry(NamedTuple):
+    """One line of an answer. `value` is text; None means not set, or not to be shown."""
+
+    definition: Definition
+    value: str | None
+    source: Source
+    synonyms: list[Synonym]
+    read_only: bool = False
+
+    def as_dict(self, synonyms: bool = False, documentation: bool = False) -> dict[str, Any]:
+        """The fields of DescribeConfigs' `DescribeConfigsResourceResult`."""
+        sensitive = self.definition.sensitive
+        return {
+            "name": self.definition.name,
+            "value": None if sensitive else self.value,
+            "read_only": self.read_only,
+            "config_source": self.source,
+            "is_sensitive": sensitive,
+            "synonyms": [_synonym(each, sensitive) for each in self.synonyms] if synonyms else (),
+            "config_type": self.definition.kind,
+            "documentation": self.definition.doc if documentation else None,
+        }
+
+
+def _synonym(synonym: Synonym, sensitive: bool) -> dict[str, Any]:
+    shown = None if sensitive else render(synonym.value)
+    return {"name": synonym.name, "value": shown, "source": synonym.source}
+
+
+def topic_entries(
+    settings: Settings, overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a topic, or those named; one without a value is left out."""
+    entries = (
+        _topic_entry(settings, overrides, definition)
+        for name, definition in sorted(TOPIC.items())
+        if names is None or name in names
+    )
+    return [entry for entry in entries if entry.value is not None]
+
+
+def _topic_entry(settings: Settings, overrides: Mapping[str, str], definition: Definition) -> Entry:
+    name = definition.name
+    below = settings.explain(definition.synonyms[0][0]) if definition.synonyms else []
+    try:
+        own = parse(definition, overrides[name])
+    except (KeyError, BadValue):
+        source = below[0].source if below else Source.DEFAULT
+        if source is Source.STATIC and name in HEADWATERS_OWN:
+            source = Source.DEFAULT
+        return Entry(definition, render(topic_default(settings, definition)), source, below)
+    synonyms = [Synonym(name, own, Source.TOPIC), *below]
+    return Entry(definition, render(own), Source.TOPIC, synonyms)
+
+
+def broker_entries(settings: Settings, names: Container[str] | None = None) -> list[Entry]:
+    """Every setting of this broker, or those named."""
+    return [
+        Entry(
+            definition,
+            render(settings.get(name)),
+            settings.source(name),
+            settings.explain(name),
+            not definition.dynamic,
+        )
+        for name, definition in sorted(BROKER.items())
+        if names is None or name in names
+    ]
+
+
+def default_entries(settings: Settings, names: Container[str] | None = None) -> list[Entry]:
+    """What has been set for all brokers together, and nothing else."""
+    return [
+        Entry(
+            BROKER[name],
+            text,
+            Source.DYNAMIC_DEFAULT,
+            [Synonym(name, text, Source.DYNAMIC_DEFAULT)],
+        )
+        for name, text in sorted(settings.dynamic("").items())
+        if names is None or name in names
+    ]
+
+
+def group_entries(
+    settings: Settings, overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a group, or those named, whether or not there is such a group."""
+    return [
+        _group_entry(settings, overrides, definition)
+        for name, definition in sorted(GROUP.items())
+        if names is None or name in names
+    ]
+
+
+def _group_entry(settings: Settings, overrides: Mapping[str, str], definition: Definition) -> Entry:
+    name, usual = definition.name, group_default(settings, definition)
+    if definition.synonyms:
+        below = settings.explain(definition.synonyms[0][0])
+    else:
+        below = [Synonym(name, usual, Source.DEFAULT)]
+    if name not in overrides:
+        return Entry(definition, render(usual), below[0].source, below)
+    synonyms = [Synonym(name, overrides[name], Source.GROUP), *below]
+    return Entry(definition, overrides[name], Source.GROUP, synonyms)
+
+
+def subscription_entries(
+    overrides: Mapping[str, str], names: Container[str] | None = None
+) -> list[Entry]:
+    """Every config of a client metrics subscription, or those named."""
+    return [
+        Entry(
+            definition,
+            overrides.get(name, render(definition.default)),
+            Source.CLIENT_METRICS if name in overrides else Source.DEFAULT,
+            [Synonym(name, overrides[name], Source.CLIENT_METRICS)] if name in overrides else [],
+        )
+        for name, definition in sorted(SUBSCRIPTION.items())
+        if names is None or name in names
+    ]

@@ -2,7 +2,7 @@
 
 What the tokens mean is `security.login`'s concern. A refused login is answered after
 `connection.failed.authentication.delay.ms`, with a sentence that tells nothing about the reason, and
-the connection is closed.
+the connection is closed. Where there is no place to wait for a check, it is closed without an answer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.registry import Api, Context, Response
+from headwater.broker.registry import NO_ANSWER, Api, Context, Response
 from headwater.broker.security.login import LoginFailed, State
+from headwater.broker.security.turns import Busy
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -35,6 +36,9 @@ async def sasl_authenticate(broker: Broker, request: Any, context: Context) -> R
             "error_message": str(error),
             "auth_bytes": b"",
         }
+    except Busy:
+        context.connection.close_after_answer = True
+        return NO_ANSWER
     found = {"error_message": "", "auth_bytes": answer}
     if not login.open:
         return found
@@ -48,4 +52,4 @@ async def refused(broker: Broker, connection: Any) -> None:
     await asyncio.sleep(broker.settings.get("connection.failed.authentication.delay.ms") / 1000)
 
 
-API = Api(36, "SaslAuthenticate", (0, 2), sasl_authenticate)
+API = Api(36, "SaslAuthenticate", (0, 2), sasl_authenticate, only_looks=True)

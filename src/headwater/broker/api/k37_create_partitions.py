@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker import internal_topics
 from headwater.broker.quotas.mutations import Mutations
 from headwater.broker.registry import Api, Context, Response
+from headwater.broker.slices import Pace
 from headwater.broker.topics import PARTITIONS_MAX, TopicError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ async def create_partitions(broker: Broker, request: Any, context: Context) -> R
     names = Counter(asked.name for asked in request.topics)
     mutations = Mutations(broker, context, strict=context.api_version >= 3)
     rows = []
+    pace = Pace(broker.supervisor.monotonic)
     for asked in {asked.name: asked for asked in request.topics}.values():
         row: dict[str, Any] = {"name": asked.name, "error_message": None}
         try:
@@ -33,6 +35,7 @@ async def create_partitions(broker: Broker, request: Any, context: Context) -> R
         except TopicError as error:
             row |= {"error_code": error.code, "error_message": str(error)}
         rows.append(row)
+        await pace.rest()
     return {"results": rows, "throttle_time": mutations.throttle_ms}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import shown
 from headwater.broker.registry import Api, Context, Response
 
 if TYPE_CHECKING:
@@ -41,11 +42,14 @@ def handle(broker: Broker, request: Any, context: Context) -> Response:
 
 
 def _row(broker: Broker, topic: str, number: int, refused: str | None) -> dict[str, Any]:
-    code, sentence = ErrorCode.unknown_topic_or_partition, f"No such partition as {topic}-{number}"
+    code, sentence = (
+        ErrorCode.unknown_topic_or_partition,
+        f"No such partition as {shown(topic)}-{number}",
+    )
     if refused is not None:
         code, sentence = ErrorCode.invalid_request, refused
     elif topic not in broker.catalogue.topics:
-        sentence = f"No such topic as {topic}"
+        sentence = f"No such topic as {shown(topic)}"
     elif broker.partition(topic, number) is not None:
         code = ErrorCode.election_not_needed
         sentence = "Leader election not needed for topic partition."

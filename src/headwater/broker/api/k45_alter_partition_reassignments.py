@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import shown
 from headwater.broker.registry import Api, Context, Response
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def _row(broker: Broker, topic: str, asked: Any) -> dict[str, Any]:
     code, sentence = ErrorCode.none, None
     if topic not in broker.catalogue.topics:
         code = ErrorCode.unknown_topic_or_partition
-        sentence = f"Unable to find a topic named {topic}."
+        sentence = f"Unable to find a topic named {shown(topic)}."
     elif broker.partition(topic, number) is None:
         code = ErrorCode.unknown_topic_or_partition
-        sentence = f"Unable to find partition {topic}:{number}."
+        sentence = f"Unable to find partition {shown(topic)}:{number}."
     elif asked.replicas is None:
         code = ErrorCode.no_reassignment_in_progress
     else:

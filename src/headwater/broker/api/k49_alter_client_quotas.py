@@ -2,16 +2,20 @@
 
 Entities succeed or fail each for itself; a quota is durable before it is answered, and counts from the
 next request on.
+
+What AlterClientQuotas may do: an entity and new values, or a refusal in Kafka's words. Pure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import ipaddress
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.quotas.change import Operation, Refused, changed, check_entity
-from headwater.broker.quotas.entities import Entity
+from headwater.broker.quotas.entities import CLIENT, IP, USER, Entity, Key, entity
 from headwater.broker.registry import Api, Context, Response
 from headwater.log.partition import StorageFailed
 
@@ -31,10 +35,12 @@ async def handle(broker: Broker, request: Any, context: Context) -> Response:
             operations = [Operation(op.key, None if op.remove else op.value) for op in entry.ops]
             if owner in seen:
                 shown = ", ".join(f"{kind}={name}" for kind, name in owner)
-                raise Refused(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
+                raise QuotaRefused(
+                    f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})"
+                )
             seen.add(owner)
             await _alter(broker, owner, operations, request.validate_only)
-        except Refused as refused:
+        except QuotaRefused as refused:
             code, sentence = ErrorCode.invalid_request, str(refused)
         except (StorageFailed, OSError) as error:
             code = ErrorCode.kafka_storage_error
@@ -60,3 +66,82 @@ async def _alter(
 
 
 API = Api(49, "AlterClientQuotas", (0, 1), handle)
+
+
+LONG_MAX = 2**63 - 1
+_FRACTION = 1e-6
+_WHOLE = (Key.PRODUCE, Key.FETCH, Key.CONNECTION)
+_KEYS = {
+    False: (Key.PRODUCE, Key.FETCH, Key.REQUEST, Key.MUTATION),
+    True: (Key.CONNECTION,),
+}
+
+
+class QuotaRefused(Exception):
+    """A quota that may not be."""
+
+
+class Operation(NamedTuple):
+    """Set a value, or (None) remove it."""
+
+    key: str
+    value: float | None
+
+
+def check_entity(parts: Sequence[tuple[str, str | None]]) -> Entity:
+    """The entity that a request means, or `QuotaRefused`."""
+    if not parts:
+        raise QuotaRefused("Invalid empty client quota entity")
+    names = dict(parts)
+    for kind, name in names.items():
+        if kind not in (USER, CLIENT, IP):
+            raise QuotaRefused(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise QuotaRefused(f"Empty {kind} not supported")
+    if IP in names:
+        if len(names) > 1:
+            raise QuotaRefused(
+                "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+                "ClientId"
+            )
+        if names[IP] is not None and not _is_address(str(names[IP])):
+            raise QuotaRefused(f"{names[IP]} is not a valid IP or resolvable host.")
+    return entity(names)
+
+
+def _is_address(text: str) -> bool:
+    """Host names, which Kafka resolves once, are refused: what they mean may change."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def changed(
+    owner: Entity, current: Mapping[str, float], operations: Sequence[Operation]
+) -> dict[str, float]:
+    """An entity's quotas after these operations, or `QuotaRefused`."""
+    values = dict(current)
+    if len({each.key for each in operations}) < len(operations):
+        shown = ", ".join(f"{kind}={name}" for kind, name in owner)
+        raise QuotaRefused(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})")
+    for key, value in operations:
+        if value is None:
+            values.pop(key, None)
+            continue
+        _check(owner, key, value)
+        values[key] = value
+    return values
+
+
+def _check(owner: Entity, key: str, value: float) -> None:
+    if key not in _KEYS[owner[0][0] == IP]:
+        raise QuotaRefused(f"Invalid configuration key {key}")
+    if not math.isfinite(value) or value <= 0:
+        raise QuotaRefused(f"Quota {key} must be a number greater than 0")
+    if key in _WHOLE:
+        if value > LONG_MAX:
+            raise QuotaRefused(f"Proposed value for {key} is too large for a LONG.")
+        if abs(value - round(value)) > _FRACTION:
+            raise QuotaRefused(f"{key} cannot be a fractional value.")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import SECRET_BYTES_MAX
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.security import scram
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-Refused = tuple[ErrorCode, str]
+Problem = tuple[ErrorCode, str]
 
 
 async def alter_user_scram_credentials(broker: Broker, request: Any, context: Context) -> Response:
@@ -43,8 +44,8 @@ async def alter_user_scram_credentials(broker: Broker, request: Any, context: Co
     return {"results": rows}
 
 
-def _refused(broker: Broker, request: Any, changes: list[Any]) -> dict[str, Refused]:
-    refused: dict[str, Refused] = {}
+def _refused(broker: Broker, request: Any, changes: list[Any]) -> dict[str, Problem]:
+    refused: dict[str, Problem] = {}
     counts = Counter((change.name, change.mechanism) for change in changes)
     for (name, _), count in counts.items():
         if count > 1:
@@ -67,7 +68,7 @@ def _refused(broker: Broker, request: Any, changes: list[Any]) -> dict[str, Refu
     return refused
 
 
-def _problem(change: Any) -> Refused | None:
+def _problem(change: Any) -> Problem | None:
     unacceptable = ErrorCode.unacceptable_credential
     if not change.name:
         return unacceptable, "Username must not be empty"
@@ -82,6 +83,8 @@ def _problem(change: Any) -> Refused | None:
         return unacceptable, "Too many iterations"
     if not change.salt or not change.salted_password:
         return unacceptable, "Salt and salted password must not be empty"
+    if max(len(change.salt), len(change.salted_password)) > SECRET_BYTES_MAX:
+        return unacceptable, f"Salt and salted password have at most {SECRET_BYTES_MAX} bytes"
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.features import SAFE_DOWNGRADE, UPGRADE, Refused, Update
+from headwater.broker.features import SAFE_DOWNGRADE, UPGRADE, FeatureRefused, Update
 from headwater.broker.registry import Api, Context, Response
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def handle(broker: Broker, request: Any, context: Context) -> Response:
     async with broker.catalogue.changing:
         try:
             changes = broker.features.check(updates)
-        except Refused as refused:
+        except FeatureRefused as refused:
             sentence = (
                 "The update failed for all features since the following feature had an error: "
                 f"{refused}"

@@ -51,4 +51,4 @@ def _one(broker: Broker, name: str) -> dict[str, Any]:
     }
 
 
-API = Api(65, "DescribeTransactions", (0, 0), describe)
+API = Api(65, "DescribeTransactions", (0, 0), describe, only_looks=True, lists=True)

@@ -7,19 +7,21 @@ transaction has been open (1+, KIP-994) and by a regular expression for the whol
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.transactions.patterns import BadPattern, matching
+from headwater.broker.security.turns import Busy
 from headwater.broker.transactions.transaction import STATES, State, Transaction
+from headwater.wire.regex import STEPS_AT_ONCE_MAX, BadRegex, Regex
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def list_transactions(broker: Broker, request: Any, context: Context) -> Response:
+async def list_transactions(broker: Broker, request: Any, context: Context) -> Response:
     coordinator = broker.transactions
     if coordinator.refusal is not ErrorCode.none:
         return {"error_code": coordinator.refusal}
@@ -30,9 +32,11 @@ def list_transactions(broker: Broker, request: Any, context: Context) -> Respons
     found = [each for each in coordinator.transactions.values() if wanted(each)]
     pattern = getattr(request, "transactional_id_pattern", None) or ""
     try:
-        named = matching(pattern, (each.id for each in found))
-    except BadPattern:
+        named = await _named(broker, pattern, [each.id for each in found], context.client_host)
+    except BadRegex:
         return {"error_code": ErrorCode.invalid_regular_expression}
+    except Busy:
+        return {"error_code": ErrorCode.coordinator_load_in_progress}
     return {
         "unknown_state_filters": unknown,
         "transaction_states": [
@@ -45,6 +49,16 @@ def list_transactions(broker: Broker, request: Any, context: Context) -> Respons
             if each.id in named
         ],
     }
+
+
+async def _named(broker: Broker, pattern: str, ids: list[str], address: str) -> set[str]:
+    if not pattern:
+        return set(ids)
+    regex = Regex(pattern)
+    if regex.steps(ids) <= STEPS_AT_ONCE_MAX:
+        return set(regex.matching(ids))
+    matching = partial(regex.matching, ids)
+    return set(await broker.expressions.run(address, lambda: matching) or ())
 
 
 def _filter(request: Any, now_ms: int) -> Callable[[Transaction], bool]:
@@ -63,4 +77,4 @@ def _filter(request: Any, now_ms: int) -> Callable[[Transaction], bool]:
     return wanted
 
 
-API = Api(66, "ListTransactions", (0, 2), list_transactions)
+API = Api(66, "ListTransactions", (0, 2), list_transactions, only_looks=True, lists=True)

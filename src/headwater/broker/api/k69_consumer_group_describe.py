@@ -14,6 +14,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.api.k15_describe_groups import ALL_OPERATIONS
+from headwater.broker.bounds import shown
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Partitions, partitions_of
 from headwater.broker.once import once
@@ -45,7 +46,7 @@ def _describe(broker: Broker, group_id: str) -> dict[str, Any]:
         return {
             "group_id": group_id,
             "error_code": ErrorCode.group_id_not_found,
-            "error_message": f"Group {group_id} {problem}.",
+            "error_message": f"Group {shown(group_id)} {problem}.",
         }
     default: str = broker.settings.get("group.consumer.assignors")[0]
     return {
@@ -99,4 +100,4 @@ def _name(broker: Broker, topic_id: UUID) -> str | None:
     return None if topic is None else topic.name
 
 
-API = Api(69, "ConsumerGroupDescribe", (0, 1), handle)
+API = Api(69, "ConsumerGroupDescribe", (0, 1), handle, only_looks=True, lists=True)

@@ -57,26 +57,39 @@ def _missing(name: str) -> dict[str, Any]:
 
 
 def _describe(broker: Broker, topic: Topic, numbers: range) -> dict[str, Any]:
-    nodes = [broker.node_id]
     return {
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.is_internal,
         "partitions": [
-            {
-                "partition_index": number,
-                "leader_id": broker.node_id,
-                "leader_epoch": partition.log.epoch,
-                "replica_nodes": nodes,
-                "isr_nodes": nodes,
-                "eligible_leader_replicas": (),
-                "last_known_elr": (),
-            }
+            _partition(broker, topic.name, number)
             for number in numbers
-            if (partition := broker.partition(topic.name, number)) is not None
+            if broker.topics.has(topic.name, number)
         ],
         "topic_authorized_operations": TOPIC_OPERATIONS,
     }
 
 
-API = Api(75, "DescribeTopicPartitions", (0, 0), describe_topic_partitions)
+def _partition(broker: Broker, topic: str, number: int) -> dict[str, Any]:
+    nodes = [broker.node_id]
+    row: dict[str, Any] = {
+        "partition_index": number,
+        "replica_nodes": nodes,
+        "eligible_leader_replicas": (),
+        "last_known_elr": (),
+    }
+    partition = broker.partition(topic, number)
+    if partition is None:
+        code = ErrorCode.leader_not_available
+        return row | {"error_code": code, "leader_id": -1, "offline_replicas": nodes}
+    epoch = partition.log.epoch
+    return row | {"leader_id": broker.node_id, "leader_epoch": epoch, "isr_nodes": nodes}
+
+
+API = Api(
+    75,
+    "DescribeTopicPartitions",
+    (0, 0),
+    describe_topic_partitions,
+    only_looks=True,
+)

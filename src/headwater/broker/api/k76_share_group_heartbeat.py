@@ -10,21 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import NAME_CHARS_MAX, subscription_problem
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.shares.membership import JOIN, LEAVE, GroupError
+from headwater.broker.state_budget import ASSIGNED_BYTES, EACH_BYTES
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
 def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
-    problem = _problem(request)
+    problem = _problem(request, context.client_id)
     if problem is not None:
         return _refused(ErrorCode.invalid_request, problem)
     if not request.member_id.strip():
         return {"error_code": ErrorCode.invalid_request}
     shares = broker.shares
     group_id, member_id = request.group_id, request.member_id
+    group = shares.groups.get(group_id)
+    if group is None or member_id not in group.members:
+        size = 2 * EACH_BYTES + sum(map(len, request.subscribed_topic_names or ()))
+        is_known = group is not None
+        if request.member_epoch == JOIN and broker.state.take(size, known=is_known) is None:
+            return _refused(ErrorCode.group_max_size_reached, "There is no room for more members.")
     try:
         if request.member_epoch == LEAVE:
             shares.leave(group_id, member_id)
@@ -40,9 +48,9 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
         )
     except GroupError as error:
         return _refused(error.code, error.message)
-    told = group.tell(
-        member, request.member_epoch, always=request.subscribed_topic_names is not None
-    )
+    always = request.subscribed_topic_names is not None
+    told = group.tell(member, request.member_epoch, always=always)
+    broker.state.take(ASSIGNED_BYTES * sum(map(len, (told or {}).values())), known=True)
     answer: dict[str, Any] = {
         "member_id": member_id,
         "member_epoch": member.epoch,
@@ -57,7 +65,7 @@ def heartbeat(broker: Broker, request: Any, context: Context) -> Response:
     return answer
 
 
-def _problem(request: Any) -> str | None:
+def _problem(request: Any, client_id: str) -> str | None:
     if not request.group_id.strip():
         return "GroupId can't be empty."
     if request.rack_id is not None and not request.rack_id.strip():
@@ -66,7 +74,15 @@ def _problem(request: Any) -> str | None:
         return "MemberEpoch is invalid."
     if request.member_epoch == JOIN and not request.subscribed_topic_names:
         return "SubscribedTopicNames must be set in first request."
-    return None
+    for name, value in (
+        ("GroupId", request.group_id),
+        ("MemberId", request.member_id),
+        ("RackId", request.rack_id),
+        ("ClientId", client_id),
+    ):
+        if len(value or "") > NAME_CHARS_MAX:
+            return f"{name} is too long."
+    return subscription_problem(request.subscribed_topic_names)
 
 
 def _refused(code: ErrorCode, message: str) -> Response:

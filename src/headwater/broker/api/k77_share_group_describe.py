@@ -53,7 +53,7 @@ def _member(broker: Broker, group: ShareGroup, member: Member) -> dict[str, Any]
         "member_epoch": member.epoch,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "subscribed_topic_names": member.topics,
+        "subscribed_topic_names": sorted(member.topics),
         "assignment": {
             "topic_partitions": [
                 {"topic_id": each, "topic_name": by_id[each].name, "partitions": numbers}
@@ -64,4 +64,4 @@ def _member(broker: Broker, group: ShareGroup, member: Member) -> dict[str, Any]
     }
 
 
-API = Api(77, "ShareGroupDescribe", (1, 1), describe)
+API = Api(77, "ShareGroupDescribe", (1, 1), describe, only_looks=True, lists=True)

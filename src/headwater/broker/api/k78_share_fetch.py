@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.shares.acknowledging import Settled, is_wrong, settle
-from headwater.broker.shares.fetching import Row, ShareFetch, Wanted
-from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey, update
+from headwater.broker.shares.acknowledgement import Settled, is_wrong, settle
+from headwater.broker.shares.fetch import Row, ShareFetch, Wanted
+from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -36,7 +36,8 @@ async def share_fetch(broker: Broker, request: Any, context: Context) -> Respons
     settling = shares.spawn(settle(shares, key, request))
     rows: list[Row] = []
     if request.share_session_epoch != FINAL and not getattr(request, "is_renew_ack", False):
-        rows = await ShareFetch(shares, session, _wanted(broker, request)).run()
+        wanted = _wanted(broker, request)
+        rows = await ShareFetch(shares, session, wanted, context.reads).run()
     settled = await asyncio.shield(settling)
     if request.share_session_epoch == FINAL:
         shares.end_session(key)
@@ -61,16 +62,28 @@ def _session(broker: Broker, request: Any, key: SessionKey, context: Context) ->
         if any(p.acknowledgement_batches for t in request.topics for p in t.partitions):
             raise SessionError(ErrorCode.invalid_request)
         sessions_max = broker.settings.get("group.share.max.share.sessions")
-        session = sessions.begin(key, context.connection, sessions_max)
+        try:
+            session = sessions.begin(key, context.connection, sessions_max)
+        except SessionError:
+            broker.shares.end_session(key)  # the one before has ended all the same
+            raise
     else:
         session = sessions.resume(key, epoch)
     if epoch != FINAL:
-        update(
+        _update(broker, session, request)
+    return session
+
+
+def _update(broker: Broker, session: Session, request: Any) -> None:
+    try:
+        broker.shares.sessions.update(
             session,
             [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions],
             [(t.topic_id, p) for t in request.forgotten_topics_data for p in t.partitions],
         )
-    return session
+    except SessionError:
+        broker.shares.end_session(session.key)
+        raise
 
 
 def _wanted(broker: Broker, request: Any) -> Wanted:
@@ -108,4 +121,4 @@ def _empty(number: int) -> dict[str, Any]:
     return {"partition_index": number, "records": b""}
 
 
-API = Api(78, "ShareFetch", (1, 2), share_fetch, answer_is_large=True)
+API = Api(78, "ShareFetch", (1, 2), share_fetch, answer_is_large=True, waits=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.shares.acknowledging import is_wrong, settle
+from headwater.broker.shares.acknowledgement import is_wrong, settle
 from headwater.broker.shares.sessions import FINAL, INITIAL, SessionError, SessionKey
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import NAME_CHARS_MAX
 from headwater.broker.registry import Api, Context, Response
-from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import Key
+from headwater.broker.state_budget import EACH_BYTES
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -29,8 +30,14 @@ async def alter(broker: Broker, request: Any, context: Context) -> Response:
     if group_id in broker.groups.groups and not shares.has(group_id):
         code, message = ErrorCode.group_id_not_found, f"Group {group_id} is not a share group."
         return {"error_code": code, "error_message": message}
-    group = shares.groups.setdefault(group_id, ShareGroup(group_id))
-    if group.members:
+    if len(group_id) > NAME_CHARS_MAX or not group_id:
+        message = f"A group's name has 1 to {NAME_CHARS_MAX} characters."
+        return {"error_code": ErrorCode.invalid_group_id, "error_message": message}
+    group = shares.groups.get(group_id)
+    if group is None and request.topics and broker.state.take(EACH_BYTES + len(group_id)) is None:
+        code = ErrorCode.group_max_size_reached
+        return {"error_code": code, "error_message": "There is no room for more groups."}
+    if group is not None and group.members:
         code, message = ErrorCode.non_empty_group, "The group is not empty."
         return {"error_code": code, "error_message": message}
     return {"responses": [await _topic(broker, group_id, each) for each in request.topics]}

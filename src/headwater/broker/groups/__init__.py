@@ -2,7 +2,7 @@
 
 Requests come in through `api/k08 … k16, k42, k47`, each of which calls one method of
 `coordinator.GroupCoordinator`. From there inwards everything is pure: `classic` and its moves
-(`joining`, `rebalance`, `syncing`) decide and return effects, `offsets` is the view of committed
+(`join`, `rebalance`, `sync`) decide and return effects, `offsets` is the view of committed
 positions, `records` is how both look in the internal topic `__consumer_offsets`.
 """
 

@@ -1,6 +1,6 @@
 """A classic consumer group as data: members, generation, leader, deadlines, and what they permit.
 
-`joining`, `rebalance` and `syncing` move a group from state to state; `core` owns the groups.
+`join`, `rebalance` and `sync` move a group from state to state; `core` owns the groups.
 Nothing here does I/O or looks at a clock. The states and their meaning (KIP-62, KIP-345):
 
     Empty ──join──▶ PreparingRebalance ──all joined or time-out──▶ CompletingRebalance
@@ -25,7 +25,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.groups import records
 from headwater.broker.groups.effects import Joined, JoinedMember, Limits, Now
 from headwater.broker.groups.member import Member, Protocols
-from headwater.broker.groups.subscription import CONSUMER, topics_of_all
+from headwater.broker.groups.subscription import CONSUMER
 
 
 class State(Enum):
@@ -64,7 +64,8 @@ class ClassicGroup:
         self.sync_deadline: int | None = None
         self.storing = False
         """The leader's assignment is on its way to the log; a repeated SyncGroup waits for it."""
-        self.subscribed: frozenset[str] | None = None
+        self.subscribed: frozenset[frozenset[str]] | None = None
+        """What the members of this generation subscribe to; None: one of them cannot be understood."""
         self.wake_at: int | None = None
         """When the coordinator must call `rebalance.tick` next; a call too early does no harm."""
         self._supporters: Counter[str] = Counter()
@@ -178,7 +179,9 @@ class ClassicGroup:
 
     def subscribes(self, topic: str) -> bool:
         """A consumer group whose subscription we cannot read is taken to subscribe to all."""
-        return self.is_consumer_group if self.subscribed is None else topic in self.subscribed
+        if self.subscribed is None:
+            return self.is_consumer_group
+        return any(topic in each for each in self.subscribed)
 
     def offsets_idle_since(self, commit_timestamp: int) -> int | None:
         """KIP-211: since the group is empty; a simple consumer's offset since its commit; that of
@@ -251,6 +254,16 @@ class ClassicGroup:
         self.members[member.id] = member
         self.pending_joins.pop(member.id, None)
         self._supporters.update(name for name, _ in member.protocols)
+        self._read(member)
+
+    def _read(self, member: Member) -> None:
+        """In the turn in which it says so what it subscribes to: that of all at once may be very much.
+        Most say the same as the leader, and share it."""
+        if self.is_consumer_group and self.leader is not None:
+            leader = self.members[self.leader]
+            for name, _ in member.protocols:
+                if member.topics(name) == leader.read.get(name):
+                    member.read[name] = leader.read.get(name)
 
     def remove(self, member_id: str) -> None:
         """Forget a member or a member id that was only handed out."""
@@ -267,8 +280,9 @@ class ClassicGroup:
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
         self._supporters.subtract(name for name, _ in member.protocols)
-        member.protocols = protocols
+        member.protocols, member.read = protocols, {}
         self._supporters.update(name for name, _ in protocols)
+        self._read(member)
 
     def rename(self, old_id: str, new_id: str) -> Member:
         """Give a static member another member id; its place in the group stays (KIP-345)."""
@@ -292,8 +306,8 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def read_subscriptions(self) -> None:
-        if not self.is_consumer_group:
-            self.subscribed = None
-            return
-        members = self.members.values()
-        self.subscribed = topics_of_all(member.metadata(self.protocol) for member in members)
+        self.subscribed = None
+        if self.is_consumer_group:
+            found = [member.topics(self.protocol or "") for member in self.members.values()]
+            if None not in found:
+                self.subscribed = frozenset(each for each in found if each)

@@ -16,28 +16,33 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import bounds
 from headwater.broker.clock import Clock
-from headwater.broker.groups import joining, records, restore, syncing
+from headwater.broker.groups import join as joining
+from headwater.broker.groups import restore
+from headwater.broker.groups import sync as syncing
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.committed import Committed
+from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
+from headwater.broker.groups.consumer.member import JOIN_EPOCH
 from headwater.broker.groups.consumer.service import ConsumerGroups
 from headwater.broker.groups.core import Core, Settings, ticket
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Left, Synced
-from headwater.broker.groups.group import Group
-from headwater.broker.groups.image import Image
-from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.group import Group, Image
+from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.journal import Store
-from headwater.broker.groups.pending import Pending
-from headwater.broker.groups.pending import Store as PendingStore
+from headwater.broker.groups.offset_store import Committed
+from headwater.broker.groups.offsets import GroupOffsets
+from headwater.broker.groups.pending_offsets import Pending
+from headwater.broker.groups.pending_offsets import Store as PendingStore
 from headwater.broker.groups.removal import Removal
-from headwater.broker.groups.syncing import Identity, SyncRequest
+from headwater.broker.groups.sync import Identity, SyncRequest
 from headwater.broker.supervisor import Supervisor
 
 
@@ -72,6 +77,7 @@ class GroupCoordinator:
             elif isinstance(group, ConsumerGroup):
                 self._consumer.start(group)
             core.carry_out(group, turn)
+        self.removal.erase_stale()
         self.removal.schedule_expiry()
 
     def stopping(self) -> None:
@@ -87,11 +93,23 @@ class GroupCoordinator:
         self.stopping()
         await self._core.journal.drained()
 
-    def topic_deleted(self, topic: str) -> Coroutine[Any, Any, None]:
-        """The offsets of this topic go; to be awaited until that is durable."""
-        return self.removal.topic_deleted(topic)
+    def topic_gone(self, topic: str) -> None:
+        """To be told in the turn in which the catalogue has no such topic any more."""
+        self.removal.topic_gone(topic)
 
     # ---- members ---------------------------------------------------------------------------------
+
+    def expressions(self, group_id: str, said: str | None) -> set[str]:
+        """The regular expressions that a heartbeat will have to be looked up for."""
+        group, image = self._core.groups.get(group_id), self._core.image
+        known = group if isinstance(group, ConsumerGroup) else None
+        return subscriptions.expressions(known, said, image) if known or said else set()
+
+    def hears(self, group_id: str, member_id: str, epoch: int) -> bool:
+        """Whether a heartbeat joins, or is a member's: for others nothing is looked up."""
+        group = self._core.groups.get(group_id)
+        is_member = isinstance(group, ConsumerGroup) and member_id in group.members
+        return epoch == JOIN_EPOCH or (epoch > JOIN_EPOCH and is_member)
 
     async def consumer_heartbeat(self, group_id: str, beat: Beat) -> Beaten:
         error = self._refusal(group_id)
@@ -121,6 +139,10 @@ class GroupCoordinator:
         core.carry_out(group, turn)
         return await waiting
 
+    def offsets_of(self, group_id: str) -> GroupOffsets:
+        """What the group has committed; only to be read."""
+        return self._core.offsets.of(group_id)
+
     def _join_error(self, request: JoinRequest) -> ErrorCode:
         get = self._core.settings.get
         low, high = get("group.min.session.timeout.ms"), get("group.max.session.timeout.ms")
@@ -128,7 +150,7 @@ class GroupCoordinator:
             return ErrorCode.invalid_session_timeout
         names = [request.client_id, request.instance_id or "", request.protocol_type]
         names += [name for name, _ in request.protocols]
-        if any(len(name) > records.NAME_CHARS_MAX for name in names):
+        if any(len(name) > bounds.NAME_CHARS_MAX for name in names):
             return ErrorCode.invalid_request
         return ErrorCode.none
 
@@ -181,7 +203,7 @@ class GroupCoordinator:
     def _refusal(self, group_id: str) -> ErrorCode:
         if self._core.refusal is not ErrorCode.none:
             return self._core.refusal
-        if 0 < len(group_id) <= records.NAME_CHARS_MAX:
+        if 0 < len(group_id) <= bounds.NAME_CHARS_MAX:
             return ErrorCode.none
         return ErrorCode.invalid_group_id
 

@@ -1,6 +1,6 @@
 """The one owner of all group state in a running broker: registry, offsets, journal and timer.
 
-`coordinator`, `committed` and `removal` are its faces towards the handlers; all run on the event
+`coordinator`, `offset_store` and `removal` are its faces towards the handlers; all run on the event
 loop, so between two awaits nobody else changes anything. `Core` carries out what the pure modules
 decided: answers go to futures, records to the journal, wake-ups to the timer.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -18,10 +19,10 @@ from headwater.broker.groups import rebalance, records
 from headwater.broker.groups.classic import ClassicGroup
 from headwater.broker.groups.deadlines import Deadlines
 from headwater.broker.groups.effects import Limits, Now, Persist, Reply, Turn
-from headwater.broker.groups.group import Group, Moves
-from headwater.broker.groups.image import Image, NoTopics
+from headwater.broker.groups.group import Group, Image, Moves, NoTopics
 from headwater.broker.groups.journal import Journal, Store
 from headwater.broker.groups.offsets import OffsetView
+from headwater.broker.groups.records import OffsetKey, OffsetValue
 from headwater.broker.supervisor import Supervisor
 
 EXPIRY = ""
@@ -46,6 +47,7 @@ class Core:
         self.settings = settings
         self.supervisor = supervisor
         self.image = image or NoTopics()
+        self.knows_topics = image is not None
         self.clock = clock
         self.groups: dict[str, Group] = {}
         self.moves: dict[str, Moves] = {ClassicGroup.type: rebalance}
@@ -56,6 +58,8 @@ class Core:
         self.refusal = ErrorCode.coordinator_load_in_progress
         """What every request hears before the log is replayed and after the coordinator stopped."""
         self.on_expiry_due: Callable[[], None] = _nothing
+        self.stale_offsets: set[OffsetKey] = set()
+        """Found at start, of topics that are gone: still in the log, and to be removed from it."""
 
     # ---- groups ----------------------------------------------------------------------------------
 
@@ -67,6 +71,19 @@ class Core:
         self.groups.pop(group_id, None)
         self.offsets.drop(group_id)
         self.deadlines.forget(group_id)
+
+    # ---- topics ----------------------------------------------------------------------------------
+
+    def topic_id(self, topic: str) -> UUID | None:
+        found = self.image.topics.get(topic)
+        return None if found is None else found.id
+
+    def is_current(self, topic: str, value: OffsetValue) -> bool:
+        """Was it committed for the topic that has this name now, and not for one that was deleted?"""
+        found = self.image.topics.get(topic)
+        if not self.knows_topics or found is None:
+            return not self.knows_topics
+        return value.topic_id in (None, found.id)  # what others have written may name no id
 
     # ---- turns -----------------------------------------------------------------------------------
 

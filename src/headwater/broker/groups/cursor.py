@@ -6,9 +6,12 @@ raised; nothing is allocated for a length that the bytes do not back.
 
 from __future__ import annotations
 
+Tags = dict[int, bytes]
+"""Tagged fields: tag → data."""
+
 
 class BadRecord(ValueError):
-    """Bytes that are not a record of `__consumer_offsets` in a version that we know."""
+    """Bytes that are not a record of a state topic in a version that we know."""
 
 
 class Cursor:
@@ -71,11 +74,16 @@ class Cursor:
             raise BadRecord(f"{count} items cannot be in {len(self.data)} bytes")
         return count
 
+    def tags(self) -> Tags:
+        """The tagged fields; none where the version has no room for them."""
+        found: Tags = {}
+        for _ in range(self.uvarint() if self.flexible else 0):
+            tag = self.uvarint()
+            found[tag] = self.take(self.uvarint())
+        return found
+
     def skip_tags(self) -> None:
-        if self.flexible:
-            for _ in range(self.uvarint()):
-                self.uvarint()
-                self.take(self.uvarint())
+        self.tags()
 
     def end(self) -> None:
         if self.at != len(self.data):

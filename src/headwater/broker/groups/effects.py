@@ -1,6 +1,6 @@
 """What goes into and comes out of one step of a group: time and limits in, effects out.
 
-The pure modules of this package (`joining`, `rebalance`, `syncing`) take a `Turn` and add effects
+The pure modules of this package (`join`, `rebalance`, `sync`) take a `Turn` and add effects
 to it; `core` carries them out in order. A ticket stands for a request that waits for its answer:
 each ticket must be answered exactly once. A `Persist` calls `done` once its record is durable, or
 with an error if it is not; `done` gets a new `Turn`, because time has passed.

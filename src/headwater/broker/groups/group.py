@@ -2,10 +2,13 @@
 
 `ClassicGroup` is one type; others stand next to it in the same registry, because a group id belongs
 to one type at a time and offsets, listing, deletion and expiry treat all types alike.
+
+The topics that there are, as groups see them: handed in, so that this package knows no catalogue.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -20,6 +23,13 @@ class Group(Protocol):
     """The name that ListGroups shows: `classic`, `consumer`, `share`."""
     protocol_type: str | None
     wake_at: int | None
+
+    @property
+    def members(self) -> Mapping[str, Any]: ...
+
+    @property
+    def static_ids(self) -> Mapping[str, str]:
+        """Instance id → member id."""
 
     @property
     def state_name(self) -> str: ...
@@ -76,3 +86,28 @@ class Moves(Protocol):
 
     def committed_by(self, group: Any, turn: Turn, member_id: str) -> None:
         """A member has committed, which shows that it lives."""
+
+
+class Topic(Protocol):
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def partitions(self) -> int: ...
+
+
+class Image(Protocol):
+    """The broker's catalogue is one; `version` grows with every change."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+
+class NoTopics:
+    """An image without topics."""
+
+    version = 0
+    topics: Mapping[str, Topic] = {}

@@ -2,8 +2,9 @@
 
 The effects of a record (an offset in the view, an assignment handed out, a group removed) must come
 in the order in which the records stand in the log, or memory and log would tell two stories after a
-restart. So `then` is called in order even if the store finishes out of order. What is under way is
-bounded by the requests under way, each of which waits for its own record.
+restart. So records are appended in the turn of the decision, before anybody can append what contradicts
+it, and `then` is called in order even if the store finishes out of order. What is under way is bounded by
+the requests under way, each of which waits for its own record.
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ class RecordTooLarge(Exception):
 class Store(Protocol):
     """The internal topic `__consumer_offsets`."""
 
-    def append(self, group_id: str, records: Records) -> Awaitable[None]:
-        """Append in the order of calls; done means durable; raises if that failed."""
+    def append(self, group_id: str, records: Records) -> Awaitable[int]:
+        """Append in the order of calls and, if the topic is there, in this very turn; done means
+        durable; raises, or the result does, if that failed.
+
+        The result grows in the order of the group's records in the log.
+        """
 
 
-class _Entry:
-    __slots__ = ("error", "then")
+class Entry:
+    """Records on their way."""
+
+    __slots__ = ("error", "order", "then")
 
     def __init__(self, then: Callable[[ErrorCode], None]) -> None:
         self.then = then
         self.error: ErrorCode | None = None
+        self.order = 0
+        """Where they stand among the group's records, once they are durable."""
 
 
 class Journal:
@@ -45,26 +54,33 @@ class Journal:
     def __init__(self, store: Store, supervisor: Supervisor) -> None:
         self._store = store
         self._supervisor = supervisor
-        self._under_way: deque[_Entry] = deque()
+        self._under_way: deque[Entry] = deque()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def append(self, group_id: str, records: Records, then: Callable[[ErrorCode], None]) -> None:
+    def append(self, group_id: str, records: Records, then: Callable[[ErrorCode], None]) -> Entry:
         """Start an append; `then` hears `none` once it is durable, else what to tell the client."""
-        entry = _Entry(then)
+        entry = Entry(then)
         self._under_way.append(entry)
         self._idle.clear()
-        writing = self._write(group_id, records)
+        writing = self._write(entry, self._append(group_id, records))
         self._supervisor.spawn("group journal", writing, lambda done: self._written(entry, done))
+        return entry
 
-    async def _write(self, group_id: str, records: Records) -> ErrorCode:
+    def _append(self, group_id: str, records: Records) -> Awaitable[int]:
         try:
-            await self._store.append(group_id, records)
+            return self._store.append(group_id, records)
+        except Exception as error:  # told like all the others, in order
+            return _refused(error)
+
+    async def _write(self, entry: Entry, appended: Awaitable[int]) -> ErrorCode:
+        try:
+            entry.order = await appended
         except RecordTooLarge:  # the client's doing, and told to it alone
             return ErrorCode.record_list_too_large
         return ErrorCode.none
 
-    def _written(self, entry: _Entry, done: asyncio.Task[ErrorCode]) -> None:
+    def _written(self, entry: Entry, done: asyncio.Task[ErrorCode]) -> None:
         entry.error = _error_of(done)
         queue = self._under_way
         while queue and queue[0].error is not None:
@@ -77,6 +93,10 @@ class Journal:
     async def drained(self) -> None:
         """Return when nothing is under way."""
         await self._idle.wait()
+
+
+async def _refused(error: Exception) -> int:
+    raise error
 
 
 def _error_of(done: asyncio.Task[ErrorCode]) -> ErrorCode:

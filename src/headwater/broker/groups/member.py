@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Ticket
+from headwater.broker.groups.subscription import topics_of
 
 Protocols = tuple[tuple[str, bytes], ...]
 """The assignors that a member knows, best first, each with its metadata (the subscription)."""
@@ -27,6 +29,8 @@ class Member:
     is_new: bool = False
     """Has never been told its member id, so it cannot send heartbeats yet."""
     session_deadline: int | None = None
+    read: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    """What was read of each protocol's metadata; see `topics`."""
 
     @property
     def is_static(self) -> bool:
@@ -39,6 +43,15 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+    def topics(self, protocol: str) -> frozenset[str] | None:
+        """What a consumer subscribes to; None if that cannot be understood."""
+        if protocol not in self.read:
+            try:
+                self.read[protocol] = topics_of(self.metadata(protocol))
+            except BadRecord:
+                self.read[protocol] = None
+        return self.read[protocol]
 
     def supports(self, protocol: str) -> bool:
         return any(name == protocol for name, _ in self.protocols)

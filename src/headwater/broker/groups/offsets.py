@@ -1,11 +1,16 @@
 """The view of committed offsets: group → topic → partition → the newest durable commit.
 
-`committed` writes to it after the journal has reported a record durable, `restore` while the log is
+`offset_store` writes to it after the journal has reported a record durable, `restore` while the log is
 replayed; OffsetFetch reads. Nothing here does I/O.
 
 Transactions (TxnOffsetCommit) lay their pending offsets over this view, per producer id, until their
-marker comes (`pending`); `is_unstable` is what OffsetFetch with `require_stable` asks. A partition with
-a pending offset must not expire. A later record of the same key replaces a pending one for good.
+marker comes (`pending_offsets`); `is_unstable` is what OffsetFetch with `require_stable` asks. A
+partition with a pending offset must not expire.
+
+Of the records of a key that count, the one that stands last in the log must tell the offset. A plain
+commit or a tombstone counts when it is durable, a transaction's offset when its commit marker is; these
+become known in any order, so each has its `order`, which grows as they are appended. What counts ends
+the pending ones that stand before it, and nothing else does but their own marker.
 """
 
 from __future__ import annotations
@@ -18,35 +23,50 @@ from headwater.broker.groups.records import OffsetValue
 
 Key = tuple[str, int]
 """Topic and partition."""
+Ordered = tuple[int, OffsetValue]
+"""Order and value."""
 
 
 class GroupOffsets:
     """What one group has committed, and which of its partitions have a commit on the way."""
 
-    __slots__ = ("pending", "topics", "writing")
+    __slots__ = ("_orders", "pending", "topics", "writing")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, OffsetValue]] = {}
         self.writing: Counter[Key] = Counter()
-        self.pending: dict[int, dict[Key, OffsetValue]] = {}
-        """Producer id → offsets of its open transaction."""
+        self.pending: dict[int, dict[Key, list[Ordered]]] = {}
+        """Producer id → offsets of its open transaction, the last one of a key last."""
+        self._orders: dict[Key, int] = {}
 
     def get(self, topic: str, partition: int) -> OffsetValue | None:
         return self.topics.get(topic, {}).get(partition)
 
-    def set(self, topic: str, partition: int, value: OffsetValue | None) -> None:
-        if value is not None:
-            self.topics.setdefault(topic, {})[partition] = value
+    def count(self, key: Key, value: OffsetValue | None, order: int = 0) -> None:
+        """A record that counts, be it a tombstone (None); not if one that stands behind it does."""
+        if order < self._orders.get(key, 0):
             return
-        self.replace_pending([(topic, partition)])
-        partitions = self.topics.get(topic, {})
-        partitions.pop(partition, None)
+        self._end_pending(key, order)
+        self._forget(key)
+        if value is not None:
+            self.topics.setdefault(key[0], {})[key[1]] = value
+            self._orders[key] = order
+
+    def drop(self, key: Key) -> None:
+        """Its topic is gone, and with it whatever there is, committed or pending."""
+        for values in self.pending.values():
+            values.pop(key, None)
+        self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._orders.pop(key, None)
+        partitions = self.topics.get(key[0], {})
+        partitions.pop(key[1], None)
         if not partitions:
-            self.topics.pop(topic, None)
+            self.topics.pop(key[0], None)
 
     def begin(self, keys: list[Key]) -> None:
         self.writing.update(keys)
-        self.replace_pending(keys)
 
     def end(self, keys: list[Key]) -> None:
         for key in keys:
@@ -58,19 +78,44 @@ class GroupOffsets:
         """Has a transaction an offset for this partition that is neither committed nor aborted?"""
         return any((topic, partition) in offsets for offsets in self.pending.values())
 
-    def replace_pending(self, keys: list[Key]) -> None:
-        if self.pending:
-            for offsets in self.pending.values():
-                for key in keys:
-                    offsets.pop(key, None)
+    def holds(self, key: Key) -> bool:
+        """Is there anything, committed or on the way there?"""
+        return self.get(*key) is not None or key in self.writing or self.is_unstable(*key)
+
+    # ---- pending -------------------------------------------------------------------------------
+
+    def lay_over(self, producer_id: int, key: Key, value: OffsetValue, order: int) -> None:
+        values = self.pending.setdefault(producer_id, {})
+        values.setdefault(key, []).append((order, value))
+
+    def supersede(self, producer_id: int, key: Key, order: int) -> None:
+        """It is durable: whatever becomes of the later ones, none before it will be asked for."""
+        values = self.pending.get(producer_id, {})
+        if key in values:
+            values[key] = [each for each in values[key] if each[0] >= order]
+
+    def take_back(self, producer_id: int, key: Key, order: int) -> None:
+        """The disk has refused it; what the transaction had sent before stands."""
+        values = self.pending.get(producer_id, {})
+        left = [each for each in values.pop(key, []) if each[0] != order]
+        if left:
+            values[key] = left
+
+    def _end_pending(self, key: Key, order: int) -> None:
+        for values in self.pending.values():
+            left = [each for each in values.pop(key, []) if each[0] > order]
+            if left:
+                values[key] = left
 
     def all_keys(self) -> Iterator[Key]:
         """All that the log may hold of this group: committed, or on the way there."""
         for topic, partitions in self.topics.items():
             for partition in partitions:
                 yield topic, partition
-        others = set(self.writing).union(*self.pending.values())
-        yield from (key for key in others if self.get(*key) is None)
+        yield from (key for key in self.on_the_way() if self.get(*key) is None)
+
+    def on_the_way(self) -> set[Key]:
+        return set(self.writing).union(*self.pending.values())
 
     def __bool__(self) -> bool:
         return bool(self.topics) or bool(self.writing) or bool(self.pending)
@@ -100,7 +145,7 @@ class OffsetView:
         return [
             group_id
             for group_id, offsets in self._groups.items()
-            if any(name == topic for name, _ in offsets.all_keys())
+            if topic in offsets.topics or any(name == topic for name, _ in offsets.on_the_way())
         ]
 
 

@@ -1,6 +1,6 @@
 """How a classic group gets from one generation to the next, and what happens when time runs out.
 
-`joining` and `syncing` call `prepare_or_complete` after every change of membership; the coordinator
+`join` and `sync` call `prepare_or_complete` after every change of membership; the coordinator
 calls `tick` when a deadline of the group has come. A rebalance has two phases: join (until all
 known members have sent JoinGroup, or the longest rebalance time-out has passed) and sync (until the
 leader has sent the assignment and its record is durable).

@@ -9,7 +9,7 @@ tagged fields.
     OffsetCommitKey     version int16 (0, 1) | group string | topic string | partition int32
     OffsetCommitValue   version int16 (0 to 4) | offset int64 | leader_epoch int32 (3+)
                         | metadata string | commit_timestamp int64 | expire_timestamp int64 (1 only)
-                        | tagged fields (4): 0 = topic_id uuid
+                        | tagged fields (4): 0 = topic_id uuid, 10000 = expire_timestamp int64 (ours)
     GroupMetadataKey    version int16 (2) | group string
     GroupMetadataValue  version int16 (0 to 4) | protocol_type string | generation int32
                         | protocol string? | leader string? | current_state_timestamp int64 (2+)
@@ -19,22 +19,24 @@ tagged fields.
 
 A value of None (a tombstone) removes its key. An offset key must be written as version 1, a group
 key as version 2: the key's version is what tells the kinds apart, and compaction compares keys as
-bytes. An offset value must be version 1 if it carries an expiry of its own (OffsetCommit 2 to 4),
-else 3; a group value must be version 3.
+bytes. An offset value must be version 4 with the id of the topic that it belongs to, because a name may be
+another topic's tomorrow; an expiry of its own (OffsetCommit 2 to 4) is then in a tagged field, which Kafka
+passes over. Without an id it is version 1 if it has an expiry, else 3. A group value must be version 3.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from uuid import UUID
 
 from headwater.broker.groups.cursor import BadRecord, Cursor
 
-NAME_CHARS_MAX = 8_000
-"""A name of this many characters, at most 4 bytes each, and an id made of it, fits an int16 length."""
 STRING_BYTES_MAX = 0x7FFF
 OFFSET_KEY_VERSION = 1
 GROUP_KEY_VERSION = 2
+TOPIC_ID_TAG = 0
+EXPIRY_TAG = 10_000
 
 _i16 = struct.Struct(">h")
 _i32 = struct.Struct(">i")
@@ -55,6 +57,8 @@ class OffsetValue:
     metadata: str
     commit_timestamp: int
     expire_timestamp: int = -1
+    topic_id: UUID | None = None
+    """Of the topic it was committed for, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,14 @@ def _string(text: str | None) -> bytes:
     return _i16.pack(len(data)) + data
 
 
+def uvarint(number: int) -> bytes:
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*found, number))
+
+
 def _bytes(data: bytes) -> bytes:
     return _i32.pack(len(data)) + data
 
@@ -106,12 +118,34 @@ def offset_key(key: OffsetKey) -> bytes:
 
 
 def offset_value(value: OffsetValue) -> bytes:
+    if value.topic_id is not None:
+        return _flexible_offset_value(value, value.topic_id)
     metadata = _string(value.metadata)
     if value.expire_timestamp >= 0:
         times = struct.pack(">qq", value.commit_timestamp, value.expire_timestamp)
         return struct.pack(">hq", 1, value.offset) + metadata + times
     head = struct.pack(">hqi", 3, value.offset, value.leader_epoch)
     return head + metadata + _i64.pack(value.commit_timestamp)
+
+
+def _flexible_offset_value(value: OffsetValue, topic_id: UUID) -> bytes:
+    text = value.metadata.encode()
+    tags = [_tag(TOPIC_ID_TAG, topic_id.bytes)]
+    if value.expire_timestamp >= 0:
+        tags.append(_tag(EXPIRY_TAG, _i64.pack(value.expire_timestamp)))
+    return b"".join(
+        (
+            struct.pack(">hqi", 4, value.offset, value.leader_epoch),
+            uvarint(len(text) + 1) + text,
+            _i64.pack(value.commit_timestamp),
+            uvarint(len(tags)),
+            *tags,
+        )
+    )
+
+
+def _tag(number: int, data: bytes) -> bytes:
+    return uvarint(number) + uvarint(len(data)) + data
 
 
 def group_key(group_id: str) -> bytes:
@@ -181,9 +215,17 @@ def read_offset_value(data: bytes) -> OffsetValue:
     metadata = cursor.string()
     committed = cursor.i64()
     expires = cursor.i64() if version == 1 else -1
-    cursor.skip_tags()
+    tags = cursor.tags()
+    topic_id, own_expiry = tags.get(TOPIC_ID_TAG), tags.get(EXPIRY_TAG)
     cursor.end()
-    return OffsetValue(offset, leader_epoch, metadata, committed, expires)
+    if topic_id is not None and len(topic_id) != 16:
+        raise BadRecord(f"a topic id of {len(topic_id)} bytes")
+    if own_expiry is not None:
+        if len(own_expiry) != _i64.size:
+            raise BadRecord(f"an expiry of {len(own_expiry)} bytes")
+        (expires,) = _i64.unpack(own_expiry)
+    found = UUID(bytes=topic_id) if topic_id is not None and any(topic_id) else None
+    return OffsetValue(offset, leader_epoch, metadata, committed, expires, found)
 
 
 def read_group_value(data: bytes) -> GroupValue:

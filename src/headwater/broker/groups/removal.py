@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.committed import Committed, encode
 from headwater.broker.groups.core import EXPIRY, Core, answer, ticket
 from headwater.broker.groups.group import Group
 from headwater.broker.groups.journal import Records
-from headwater.broker.groups.offsets import expired
+from headwater.broker.groups.offset_store import Committed, encode
+from headwater.broker.groups.offsets import Key, expired
 
 log = logging.getLogger(__name__)
+
+AT_ONCE = 200
+"""So many groups are looked at in one turn of the event loop."""
 
 
 class Removal:
     def __init__(self, core: Core, committed: Committed) -> None:
         self._core = core
         self._committed = committed
+        self._going: dict[str, list[asyncio.Future[ErrorCode]]] = {}
         core.on_expiry_due = self.expire
 
     async def delete_group(self, group_id: str) -> ErrorCode:
@@ -59,21 +63,67 @@ class Removal:
 
         core.journal.append(group.id, tombstones, removed)
 
-    def topic_deleted(self, topic: str) -> Coroutine[Any, Any, None]:
-        """Forget all offsets of a topic that is gone: a new topic of that name starts afresh."""
-        groups = self._core.offsets.groups_with(topic)
-        return self._topic_deleted(topic, [self._erase_topic(g, topic) for g in groups])
+    # ---- topics that are gone ----------------------------------------------------------------------
 
-    async def _topic_deleted(self, topic: str, waiting: list[asyncio.Future[ErrorCode]]) -> None:
-        for error in [await each for each in waiting]:
+    def topic_gone(self, topic: str) -> None:
+        """Forget all offsets of a topic in the turn in which it is gone, and begin to erase them.
+
+        Should the disk refuse that, they stay in the log, where they belong to the topic's id.
+        """
+        gone: dict[str, list[Key]] = {}
+        for group_id in self._core.offsets.groups_with(topic):
+            offsets = self._core.offsets.of(group_id)
+            gone[group_id] = [key for key in offsets.all_keys() if key[0] == topic]
+            for key in gone[group_id]:
+                offsets.drop(key)
+            self._core.offsets.close(group_id)
+        self._in_turns(self._erasures(gone, self._going.setdefault(topic, [])))
+
+    async def offsets_erased(self, topic: str) -> None:
+        """Wait for that."""
+        for error in [await each for each in self._going.pop(topic, [])]:
             if error is not ErrorCode.none:
-                log.warning("offsets of deleted topic %s remain: %s", topic, error.name)
+                log.warning("offsets of deleted topic %s stay in the log: %s", topic, error.name)
 
-    def _erase_topic(self, group_id: str, topic: str) -> asyncio.Future[ErrorCode]:
+    def erase_stale(self) -> None:
+        """At start: the log still has offsets of topics that are gone. Where a transaction has one on its
+        way for the topic that has the name now, the tombstone would end that: the old one stays in the log,
+        where it belongs to its topic's id."""
+        stale: dict[str, list[Key]] = {}
+        for each in self._core.stale_offsets:
+            key = (each.topic, each.partition)
+            if not self._core.offsets.of(each.group_id).holds(key):
+                stale.setdefault(each.group_id, []).append(key)
+        if stale:
+            log.info("%d groups have offsets of deleted topics, which are dropped", len(stale))
+        self._in_turns(self._erasures(stale, []))
+        self._core.stale_offsets.clear()
+
+    def _in_turns(self, steps: Iterator[None]) -> None:
+        """Do what there is to do, usually at once; very much of it in turns, and others have theirs."""
+        if len(list(islice(steps, AT_ONCE))) == AT_ONCE:
+            self._core.supervisor.spawn("offset expiry", self._go_on(steps))
+
+    async def _go_on(self, steps: Iterator[None]) -> None:
+        while len(list(islice(steps, AT_ONCE))) == AT_ONCE:
+            await asyncio.sleep(0)
+
+    def _erasures(
+        self, gone: Mapping[str, list[Key]], into: list[asyncio.Future[ErrorCode]]
+    ) -> Iterator[None]:
+        for number, (group_id, keys) in enumerate(gone.items()):
+            if number >= AT_ONCE:  # what has come under the name in the turns between stays
+                offsets = self._core.offsets.of(group_id)
+                keys = [key for key in keys if not offsets.holds(key)]
+            if keys:
+                self._erase(group_id, keys, into)
+            yield
+
+    def _erase(self, group_id: str, keys: list[Key], into: list[asyncio.Future[ErrorCode]]) -> None:
         waiting = ticket()
-        keys = [key for key in self._core.offsets.of(group_id).all_keys() if key[0] == topic]
-        self._committed.erase(group_id, keys, lambda error: answer(waiting, error))
-        return waiting
+        into.append(waiting)
+        tombstones = encode(group_id, dict.fromkeys(keys))
+        self._core.journal.append(group_id, tombstones, lambda error: answer(waiting, error))
 
     # ---- expiry ----------------------------------------------------------------------------------
 
@@ -85,12 +135,16 @@ class Removal:
     def expire(self) -> None:
         """Remove expired offsets, and groups that are empty and have none left (KIP-211)."""
         self.schedule_expiry()
-        if self._core.refusal is ErrorCode.none:
-            for group in list(self._core.groups.values()):
+        self._in_turns(self._expiries())
+
+    def _expiries(self) -> Iterator[None]:
+        for group in list(self._core.groups.values()):
+            if self._core.refusal is ErrorCode.none and self._core.groups.get(group.id) is group:
                 try:
                     self._expire_group(group)
                 except Exception as error:  # the other groups have their turn all the same
                     self._core.supervisor.failed("offset expiry", error, group.id)
+            yield
 
     def _expire_group(self, group: Group) -> None:
         core = self._core

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from headwater.broker.groups import records
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.consumer import reading
+from headwater.broker.groups.consumer import record_reader
 from headwater.broker.groups.consumer import records as consumer_records
 from headwater.broker.groups.consumer.replay import Replay
 from headwater.broker.groups.core import Core
@@ -54,7 +54,11 @@ def _apply(
     key = records.read_key(key_bytes)
     if isinstance(key, OffsetKey):
         offset = None if value is None else records.read_offset_value(value)
-        core.offsets.open(key.group_id).set(key.topic, key.partition, offset)
+        core.stale_offsets.discard(key)
+        if offset is not None and not core.is_current(key.topic, offset):
+            core.stale_offsets.add(key)
+            offset = None
+        core.offsets.open(key.group_id).count((key.topic, key.partition), offset)
         core.offsets.close(key.group_id)
         if offset is not None and key.group_id not in core.groups:
             core.create_classic(key.group_id)
@@ -65,7 +69,7 @@ def _apply(
         else:
             groups[key.group_id] = records.read_group_value(value)
             consumers.drop(key.group_id)  # the group has changed its type: the newest one counts
-    elif (consumer_key := reading.read_key(key_bytes)) is not None:
+    elif (consumer_key := record_reader.read_key(key_bytes)) is not None:
         consumers.apply(consumer_key, value)
         if consumer_key.kind == consumer_records.GROUP and value is None:
             _drop_if_nothing_is_left(core, consumer_key.group_id)

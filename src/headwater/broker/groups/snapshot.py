@@ -1,6 +1,6 @@
 """A classic group as its record in the log, and back.
 
-`syncing`, `joining` and `rebalance` write the record before they tell members what it says;
+`sync`, `join` and `rebalance` write the record before they tell members what it says;
 `restore` makes groups of them at start. Only what must survive is in it: no waiting requests, no ids
 that were handed out and not used, and of each member's protocols the chosen one.
 """

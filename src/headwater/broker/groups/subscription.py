@@ -31,14 +31,6 @@ def topics_of(metadata: bytes) -> frozenset[str]:
     return frozenset([cursor.string() for _ in range(cursor.count())])
 
 
-def topics_of_all(metadatas: Iterable[bytes]) -> frozenset[str] | None:
-    """All members' topics together, or None if one of them cannot be understood."""
-    try:
-        return frozenset().union(*map(topics_of, metadatas))
-    except BadRecord:
-        return None
-
-
 class Subscription(NamedTuple):
     version: int
     topics: frozenset[str]

@@ -44,7 +44,7 @@ class CatalogueView:
     bad: list[tuple[int, str]] = field(default_factory=list)
     """Offsets of records that cannot be understood, and why."""
     is_whole: bool = True
-    """False while damage hides some of its records."""
+    """False while damage, or the disk, hides some of its records."""
 
     def visit(self, _header: BatchHeader, found: list[Record], _data: memoryview) -> None:
         for record in found:
@@ -66,7 +66,8 @@ class CatalogueView:
         if known is not None:
             self.gone[known.id] = name
         if value is not None:
-            topic = Topic(name, uuid.UUID(value["id"]), int(value["partitions"]), value["configs"])
+            count, made = int(value["partitions"]), int(value.get("created_ms", 0))
+            topic = Topic(name, uuid.UUID(value["id"]), count, value["configs"], made)
             self.topics[name] = topic
             self.gone.pop(topic.id, None)
 
@@ -81,8 +82,7 @@ def configs_for(name: str) -> dict[str, str]:
 
 
 def topic_record(topic: Topic) -> tuple[str, dict[str, Any]]:
-    value = {"id": str(topic.id), "partitions": topic.partitions, "configs": dict(topic.configs)}
-    return f"topic/{topic.name}", value
+    return f"topic/{topic.name}", topic.to_json()
 
 
 def inspect(folder: Folder, view: CatalogueView, facts: Mapping[Any, Facts]) -> Iterator[Finding]:
@@ -147,5 +147,7 @@ def _producer_ids(
             f"give out ids from {end} on",
             folder.root / f"{LOG_NAME}-0",
             (("producer-ids", {"next": end}),),
-        ),
+        )
+        if view.is_whole
+        else None,
     )

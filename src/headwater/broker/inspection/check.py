@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from headwater.broker import offsets_topic
 from headwater.broker.inspection import catalogue, folder, groups, shares, transactions
@@ -128,7 +129,8 @@ class _Inspection:
         places = self._folder.partitions
         if catalogue.KEY in places:
             before = [*self._partition(places[catalogue.KEY])]
-            self._catalogue.is_whole = not any(isinstance(f.remedy, EditSegment) for f in before)
+            is_damaged = any(isinstance(each.remedy, EditSegment) for each in before)
+            self._catalogue.is_whole = self.facts[catalogue.KEY].was_read and not is_damaged
             yield from before
         for key, place in sorted(places.items()):
             if key != catalogue.KEY:
@@ -139,7 +141,9 @@ class _Inspection:
         yield from catalogue.inspect(self._folder, self._catalogue, self.facts)
         yield from Folders(self._folder, self._catalogue, self.facts).inspect()
         yield from transactions.inspect(self._transactions, self.facts, self._now_ms)
-        topics = set(self._catalogue.topics) or {name for name, _ in self.facts}
+        topics: dict[str, UUID | None] = dict.fromkeys(name for name, _ in self.facts)
+        if self._catalogue.topics:
+            topics = {name: topic.id for name, topic in self._catalogue.topics.items()}
         yield from groups.inspect(self._groups, self.facts, topics)
         names = {topic.id: topic.name for topic in self._catalogue.topics.values()}
         yield from shares.inspect(self._shares, self.facts, names)

@@ -47,6 +47,8 @@ class Damage:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self.is_followed = False
+        """Whether there are bytes in segments behind the one that is looked at."""
 
     def found(
         self,
@@ -73,7 +75,7 @@ class Damage:
             return follows >= promise.offset
         # Nothing reliable says how much was acknowledged. What intact batches follow is kept.
         is_last = isinstance(seen, Broken) and seen.next_offset is None
-        return is_last and follows >= promise.offset
+        return is_last and not self.is_followed and follows >= promise.offset
 
     def _torn(self, file: SegmentFile, position: int, size: int, follows: int) -> Finding:
         return self._finding(

@@ -1,27 +1,26 @@
 """Consumer groups: what `__consumer_offsets` says, against the partitions that it speaks of.
 
-`check` shows it every batch of the topic. As in the broker, the newest commit of a key counts, and commits
-of a transaction count once its marker does.
+`check` shows it every batch of the topic, and what counts of it is found as by the broker (`Settling`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from headwater.broker.groups import records
-from headwater.broker.groups.consumer import reading
+from headwater.broker.groups.consumer import record_reader
 from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.groups.records import GroupKey, OffsetKey
+from headwater.broker.groups.records import GroupKey, OffsetKey, OffsetValue
 from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.finding import Finding, Severity
 from headwater.broker.inspection.segments import Visitor
 from headwater.broker.inspection.transactions import bad_records
-from headwater.broker.offsets_topic import NAME
+from headwater.broker.offsets_topic import NAME, Settling
 from headwater.log.checkpoints import TopicPartition
-from headwater.record import control
+from headwater.log.replay import Batch
 from headwater.record.batch import BatchHeader
-from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
 SHOWN = 20
@@ -31,90 +30,77 @@ SHOWN = 20
 class GroupsView:
     """The offsets that the groups have committed."""
 
-    committed: dict[OffsetKey, int] = field(default_factory=dict)
+    committed: dict[OffsetKey, OffsetValue] = field(default_factory=dict)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
 
     def visitor(self, number: int) -> Visitor:
-        waiting: dict[int, dict[OffsetKey, int | None]] = {}
+        settling = Settling(number)
 
         def visit(header: BatchHeader, found: list[Record], data: memoryview) -> None:
-            if header.is_control:
-                ended = waiting.pop(header.producer_id, {})
-                if _commits(data):
-                    for key, offset in ended.items():
-                        self._set(key, offset)
-                return
-            mine = waiting.setdefault(header.producer_id, {}) if header.is_transactional else None
-            for record in found:
-                try:
-                    read = _read(record)
-                except (BadRecord, ValueError, IndexError) as error:
-                    self.bad.append((number, record.offset, str(error)))
-                    continue
-                if read is None:
-                    continue
-                if mine is not None:
-                    mine[read[0]] = read[1]
-                else:
+            mine = () if header.is_control else found  # a marker's key is none of the coordinator's
+            good = [record for record in mine if self._is_good(number, record)]
+            for key, value, _ in settling.settled(Batch(header, bytes(data), good)):
+                read = _read(key, value)
+                if read is not None:
                     self._set(*read)
 
         return visit
 
-    def _set(self, key: OffsetKey, offset: int | None) -> None:
-        if offset is None:
+    def _is_good(self, number: int, record: Record) -> bool:
+        try:
+            if record.key is not None:
+                _read(record.key, record.value)
+            return True
+        except (BadRecord, ValueError, IndexError) as error:
+            self.bad.append((number, record.offset, str(error)))
+            return False
+
+    def _set(self, key: OffsetKey, value: OffsetValue | None) -> None:
+        if value is None:
             self.committed.pop(key, None)
         else:
-            self.committed[key] = offset
+            self.committed[key] = value
 
 
-def _commits(data: memoryview) -> bool:
-    try:
-        return control.read_marker(data).kind == control.COMMIT
-    except RecordError:
-        return False
-
-
-def _read(record: Record) -> tuple[OffsetKey, int | None] | None:
+def _read(key_bytes: bytes, value: bytes | None) -> tuple[OffsetKey, OffsetValue | None] | None:
     """A commit; None for what is about members. Raises BadRecord."""
-    if record.key is None:
-        return None
-    key = records.read_key(record.key)
+    key = records.read_key(key_bytes)
     if isinstance(key, OffsetKey):
-        value = None if record.value is None else records.read_offset_value(record.value).offset
-        return key, value
+        return key, None if value is None else records.read_offset_value(value)
     if isinstance(key, GroupKey):
-        if record.value is not None:
-            records.read_group_value(record.value)
-    elif (consumer := reading.read_key(record.key)) is not None and record.value is not None:
-        reader = reading.READERS.get(consumer.kind)
+        if value is not None:
+            records.read_group_value(value)
+    elif (consumer := record_reader.read_key(key_bytes)) is not None and value is not None:
+        reader = record_reader.READERS.get(consumer.kind)
         if reader is not None:
-            reader(record.value)
+            reader(value)
     return None
 
 
 def inspect(
-    view: GroupsView, facts: Mapping[TopicPartition, Facts], topics: set[str]
+    view: GroupsView, facts: Mapping[TopicPartition, Facts], topics: Mapping[str, UUID | None]
 ) -> Iterator[Finding]:
-    """`topics`: those that there are."""
+    """`topics`: those that there are, with their ids as far as they are known."""
     yield from bad_records(
         NAME, view.bad, "the broker leaves it out; a group may have lost a commit"
     )
     gone: dict[str, set[str]] = {}
-    for key, offset in sorted(view.committed.items(), key=lambda each: repr(each[0])):
-        if key.topic not in topics:
+    for key, value in sorted(view.committed.items(), key=lambda each: repr(each[0])):
+        topic_id = topics.get(key.topic)
+        if key.topic not in topics or (value.topic_id and topic_id not in (None, value.topic_id)):
             gone.setdefault(key.topic, set()).add(key.group_id)
             continue
         there = facts.get((key.topic, key.partition))
         if there is not None and there.was_read:
-            yield from _commit(key, offset, there)
+            yield from _commit(key, value.offset, there)
     for topic, groups in sorted(gone.items()):
         names = ", ".join(sorted(groups)[:SHOWN])
         yield Finding(
             "commit-without-topic",
             Severity.NUISANCE,
             NAME,
-            f"groups have commits for topic {topic}, which is not there: {names}",
-            "if a topic of that name is made again, they begin in the middle of it, or are refused",
+            f"groups have commits for topic {topic} as it was before it was deleted: {names}",
+            "nothing: the broker drops them at its next start",
             topic,
         )
 

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwater.log import aborted
-from headwater.log.aborted import AbortedTransaction
+from headwater.log import aborted_transactions
+from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.record.batch import BatchHeader
 from headwater.record.errors import RecordError
 
@@ -114,7 +114,7 @@ def check_aborted(
     It may have more than that: compaction takes aborted records and leaves the marker for a while.
     """
     try:
-        found = aborted.unpack(data or b"", base_offset)
+        found = aborted_transactions.unpack(data or b"", base_offset)
     except RecordError as error:
         return str(error)
     by_marker = {each.last_offset: each for each in found}

@@ -25,12 +25,18 @@ from headwater.broker.inspection.segments import (
     unreadable,
 )
 from headwater.broker.inspection.snapshots import SNAPSHOT, Snapshots
-from headwater.log import checkpoints
+from headwater.log import aborted_transactions, checkpoints
 from headwater.log.files import Files
+from headwater.log.recovery import stopped_at
 from headwater.log.segment import SUFFIXES, offset_named
 from headwater.log.swap import CLEANED, DELETED, SWAP
 
-_KNOWN = (checkpoints.LEADER_EPOCHS, checkpoints.PARTITION_METADATA, checkpoints.DURABLE_OFFSET)
+_KNOWN = (
+    checkpoints.LEADER_EPOCHS,
+    checkpoints.PARTITION_METADATA,
+    checkpoints.DURABLE_OFFSET,
+    aborted_transactions.CHECKSUMS,
+)
 
 
 def facts_of(folder: Folder, place: Place, *, gaps: bool) -> Facts:
@@ -39,9 +45,10 @@ def facts_of(folder: Folder, place: Place, *, gaps: bool) -> Facts:
     durable, is_valid = _durable_offset(place.directory)
     if place.topic == internal_topics.CATALOGUE and not is_valid:
         durable = _told_otherwise(place.directory)
+    stopped = _stopped_at(place.directory) if folder.is_clean else 0
     promise = Promise(
-        max(recovery.get(place.key, 0), durable),
-        is_valid or (folder.is_clean and place.key in recovery),
+        max(recovery.get(place.key, 0), durable, stopped),
+        is_valid or (folder.is_clean and (place.key in recovery or stopped > 0)),
         folder.is_clean,
     )
     facts = Facts(place, promise, folder.offset(checkpoints.START_OFFSETS, place.key))
@@ -60,6 +67,13 @@ def _durable_offset(directory: Path) -> tuple[int, bool]:
         return 0, False
     offset = checkpoints.read_durable_offset(Files(), directory)
     return offset, data == checkpoints.pack_durable_offset(offset)
+
+
+def _stopped_at(directory: Path) -> int:
+    try:
+        return stopped_at(Files(), directory)
+    except OSError:
+        return 0
 
 
 def _told_otherwise(directory: Path) -> int:
@@ -162,6 +176,16 @@ class PartitionCheck:
             SWAP: "a compaction was interrupted after it was decided; the next start finishes it",
             CLEANED: "a compaction was interrupted before it counted; the next start forgets it",
         }.get(name[name.rfind(".") :], "it was on its way out; the next start removes it")
+        path = self._place.directory / name
+        if path.is_dir():
+            return self._finding(
+                name,
+                "leftover-directory",
+                Severity.DAMAGE,
+                "a directory where only a file can be left over from a crash",
+                "the next start cannot remove it, and leaves the partition offline",
+                remedy=MoveAside("put it aside", (path,)),
+            )
         return self._finding(name, "leftover", Severity.NOTE, "left over from a crash", means)
 
     def _refused(self, base: int, names: list[str]) -> Finding:
@@ -183,7 +207,8 @@ class PartitionCheck:
         try:
             data = path.read_bytes()
         except OSError as error:
-            yield unreadable(self._facts, path, error)
+            remedy = MoveAside("put it aside; it is written again", (path,))
+            yield replace(unreadable(self._facts, path, error), remedy=remedy)
             return
         if data and not _durable_offset(self._place.directory)[1]:
             yield self._finding(
@@ -203,8 +228,10 @@ class PartitionCheck:
         facts = self._facts
         if not files or facts.start_offset <= facts.promise.offset:
             return
-        if facts.start_offset <= files[-1].base_offset or not files[-1].path.stat().st_size:
+        if facts.start_offset <= files[-1].base_offset:
             return
+        if not (facts.promise.is_known or files[-1].path.stat().st_size):
+            return  # durability=os: what was deleted may not even have reached the disk
         end = segment_files.end_by_headers(files[-1])
         if facts.start_offset <= end:
             return
@@ -215,7 +242,9 @@ class PartitionCheck:
             Severity.DAMAGE,
             f"{checkpoints.START_OFFSETS} lets it begin at offset {facts.start_offset}, but it ends "
             f"at {end}",
-            "the next start would drop every record of this partition",
+            "the next start does not believe it"
+            if facts.promise.is_clean or (facts.promise.is_known and facts.promise.offset == end)
+            else "the next start would drop every record of this partition",
             remedy=SetCheckpoint(
                 f"let it begin at offset {right}",
                 self._folder.root / checkpoints.START_OFFSETS,

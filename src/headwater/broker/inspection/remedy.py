@@ -8,6 +8,7 @@ or taken out goes into the folder that `aside` makes.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -75,7 +76,7 @@ class Edit:
 class EditSegment(Remedy):
     """Write a segment anew with this one change; all changes of a segment are made at once."""
 
-    stage: ClassVar[int] = 4
+    stage: ClassVar[int] = 5
     directory: Path
     base_offset: int
     edit: Edit
@@ -83,7 +84,7 @@ class EditSegment(Remedy):
 
 @dataclass(frozen=True, slots=True)
 class CutTail(Remedy):
-    """Cut a segment at a place in the file."""
+    """Cut a segment at a place in the file, before an edit moves that place."""
 
     stage: ClassVar[int] = 4
     directory: Path
@@ -95,7 +96,7 @@ class CutTail(Remedy):
 class FillHole(Remedy):
     """A segment with an empty batch for offsets whose records are gone."""
 
-    stage: ClassVar[int] = 5
+    stage: ClassVar[int] = 6
     directory: Path
     first_offset: int
     next_offset: int
@@ -106,7 +107,7 @@ class FillHole(Remedy):
 class RebuildIndexes(Remedy):
     """Make a segment's offset and time index anew from its batches."""
 
-    stage: ClassVar[int] = 6
+    stage: ClassVar[int] = 7
     directory: Path
     base_offset: int
 
@@ -115,7 +116,7 @@ class RebuildIndexes(Remedy):
 class WriteAborted(Remedy):
     """Make a segment's list of aborted transactions anew."""
 
-    stage: ClassVar[int] = 6
+    stage: ClassVar[int] = 7
     directory: Path
     base_offset: int
     data: bytes
@@ -125,7 +126,7 @@ class WriteAborted(Remedy):
 class WriteEpochs(Remedy):
     """Make a partition's leader epochs anew."""
 
-    stage: ClassVar[int] = 7
+    stage: ClassVar[int] = 8
     directory: Path
     epochs: tuple[tuple[int, int], ...]
 
@@ -134,7 +135,7 @@ class WriteEpochs(Remedy):
 class SetCheckpoint(Remedy):
     """Change one entry of a checkpoint; None: take it out."""
 
-    stage: ClassVar[int] = 7
+    stage: ClassVar[int] = 8
     path: Path
     key: TopicPartition
     offset: int | None
@@ -144,6 +145,37 @@ class SetCheckpoint(Remedy):
 class WriteCatalogue(Remedy):
     """Append records to the catalogue, which is made if it is not there."""
 
-    stage: ClassVar[int] = 8
+    stage: ClassVar[int] = 9
     directory: Path
     records: tuple[tuple[str, dict[str, Any]], ...]
+
+
+def in_order(remedies: Iterable[Remedy]) -> list[Remedy]:
+    """By their stages, without those for folders that will have changed their names by then: what they
+    say was found in another folder. The next look decides anew."""
+    found: list[Remedy] = []
+    renamed: set[Path] = set()
+    for each in sorted(without_repeats(remedies), key=lambda each: each.stage):
+        folders = folders_of(each)
+        if not folders & renamed:
+            found.append(each)
+            renamed |= folders if isinstance(each, RenameFolder) else set()
+    return found
+
+
+def without_repeats(remedies: Iterable[Remedy]) -> list[Remedy]:
+    """Two findings in a row often want the same."""
+    found: list[Remedy] = []
+    for each in remedies:
+        if each not in found[-50:]:
+            found.append(each)
+    return found
+
+
+def folders_of(remedy: Remedy) -> set[Path]:
+    """The partitions' folders that it speaks of."""
+    if isinstance(remedy, RenameFolder):
+        return {remedy.old, remedy.new}
+    if isinstance(remedy, SetCheckpoint):
+        return {remedy.path.with_name(f"{remedy.key[0]}-{remedy.key[1]}")}
+    return {remedy.directory} if hasattr(remedy, "directory") else set()

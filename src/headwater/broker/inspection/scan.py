@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.broker.inspection.reader import PIECE_BYTES, Reader
+from headwater.log.tail_scan import OFFSETS_PER_SEGMENT
 from headwater.record import batch as batches
 from headwater.record.batch import CRC_START, HEADER_BYTES, BatchHeader
 from headwater.record.errors import CorruptBatch, RecordError
@@ -57,8 +58,11 @@ class Missing(NamedTuple):
 Seen = Whole | Misplaced | Broken | Missing
 
 
-def scan(reader: Reader, base_offset: int, limit: int | None, *, gaps: bool) -> Iterator[Seen]:
-    """`limit`: where the following segment begins; `gaps`: compaction may have taken offsets."""
+def scan(
+    reader: Reader, base_offset: int, limit: int | None, *, gaps: bool, promised: int = 0
+) -> Iterator[Seen]:
+    """`limit`: where the following segment begins; `gaps`: compaction may have taken offsets;
+    `promised`: a batch ends there, or did."""
     position, follows = 0, base_offset
     resumed = False
     while position < reader.size:
@@ -71,7 +75,13 @@ def scan(reader: Reader, base_offset: int, limit: int | None, *, gaps: bool) -> 
             position, resumed = end, True
             follows = follows if next_offset is None else next_offset
             continue
-        problem = None if resumed else _misplaced(reader, position, header, follows, limit, gaps)
+        bound = limit
+        if limit is None and header.base_offset > follows:
+            # No gap reaches over the end of what was acknowledged, or beyond what a segment may hold.
+            is_beyond = follows < promised < header.next_offset
+            bound = promised if is_beyond else base_offset + OFFSETS_PER_SEGMENT
+            bound = bound if header.next_offset > bound else None
+        problem = None if resumed else _misplaced(reader, position, header, follows, bound, gaps)
         resumed = False
         if isinstance(problem, Misplaced):
             yield problem
@@ -180,7 +190,7 @@ def _plausible(
         follows <= header.base_offset <= header.last_offset < beyond
         and header.codec <= 4
         and 0 <= header.record_count <= header.last_offset_delta + 1
-        and header.producer_id >= -1
+        and header.producer_id >= batches.BROKER_PRODUCER_ID
         and position + header.size <= reader.size
     ):
         return None

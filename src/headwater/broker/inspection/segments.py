@@ -24,8 +24,8 @@ from headwater.broker.inspection.remedy import (
 from headwater.broker.inspection.scan import Broken, Missing, Seen, Whole, scan
 from headwater.broker.inspection.segment_files import SegmentFile
 from headwater.broker.inspection.writer import is_filler
-from headwater.log import aborted
-from headwater.log.aborted import AbortedTransaction
+from headwater.log import aborted_transactions
+from headwater.log.aborted_transactions import AbortedTransaction
 from headwater.record import batch as batches
 from headwater.record import control, records
 from headwater.record.batch import BatchHeader
@@ -70,6 +70,8 @@ class Segments:
         for number, file in enumerate(files):
             following = files[number + 1] if number + 1 < len(files) else None
             limit = None if following is None else following.base_offset
+            behind = (each.path for each in files[number + 1 :])
+            damage.is_followed = any(not path.is_file() or path.stat().st_size for path in behind)
             if self._torn:
                 yield damage.directory(file) if file.path.is_dir() else damage.beyond_tear(file)
                 continue
@@ -115,7 +117,8 @@ class Segments:
         markers: set[int] = set()
         facts.end_offset = self._base = file.base_offset
         whole = True
-        for seen in scan(reader, file.base_offset, limit, gaps=facts.gaps):
+        promised = facts.promise.offset
+        for seen in scan(reader, file.base_offset, limit, gaps=facts.gaps, promised=promised):
             if not isinstance(seen, Whole) or self._bad_records(seen) is not None:
                 finding = self._problem(seen, reader, file, limit, damage)
                 failure = reader.failure(seen.position, _end_of(seen))
@@ -284,7 +287,7 @@ class Segments:
     def _aborted(
         self, file: SegmentFile, expected: list[AbortedTransaction], markers: set[int]
     ) -> Iterator[Finding]:
-        path = file.index(aborted.SUFFIX)
+        path = file.index(aborted_transactions.SUFFIX)
         data = indexes.read(path)
         problem = indexes.check_aborted(
             file.base_offset, data, expected, markers, self.options.aborted_before
@@ -301,7 +304,7 @@ class Segments:
                 "make the list anew from the markers in the log",
                 file.path.parent,
                 file.base_offset,
-                aborted.pack(_united(data, expected, markers, file.base_offset)),
+                aborted_transactions.pack(_united(data, expected, markers, file.base_offset)),
             ),
         )
 
@@ -347,7 +350,7 @@ def _united(
 ) -> list[AbortedTransaction]:
     """What the log tells, and what only the old list knew, where its marker is there."""
     try:
-        old = aborted.unpack(data or b"", base_offset)
+        old = aborted_transactions.unpack(data or b"", base_offset)
     except RecordError:
         old = []
     entries = {each.last_offset: each for each in old if each.last_offset in markers}

@@ -11,32 +11,19 @@ from dataclasses import dataclass, field
 
 from headwater.broker.inspection.facts import Facts
 from headwater.broker.inspection.finding import Finding, Severity
-from headwater.broker.inspection.segments import Visitor
-from headwater.broker.inspection.transactions import bad_records
+from headwater.broker.inspection.transactions import StateView, bad_records
 from headwater.broker.shares import records
-from headwater.broker.shares.records import SNAPSHOT, BadRecord, Key
+from headwater.broker.shares.records import SNAPSHOT, Key
 from headwater.broker.shares.state_topic import NAME
 from headwater.log.checkpoints import TopicPartition
-from headwater.record.batch import BatchHeader
 from headwater.record.records import Record
 
 
 @dataclass(slots=True)
-class SharesView:
+class SharesView(StateView):
     """Where every share-partition begins."""
 
     starts: dict[Key, int] = field(default_factory=dict)
-    bad: list[tuple[int, int, str]] = field(default_factory=list)
-
-    def visitor(self, number: int) -> Visitor:
-        def visit(_header: BatchHeader, found: list[Record], _data: memoryview) -> None:
-            for record in found:
-                try:
-                    self._apply(record)
-                except BadRecord as error:
-                    self.bad.append((number, record.offset, str(error)))
-
-        return visit
 
     def _apply(self, record: Record) -> None:
         kind, key = records.read_key(record.key or b"")
@@ -71,12 +58,12 @@ def inspect(
         if there is not None and there.was_read and start > there.end_offset:
             yield Finding(
                 "share-beyond-end",
-                Severity.DAMAGE,
+                Severity.NUISANCE,
                 NAME,
                 f"share group {key.group_id} begins at offset {start} of {topic}-{key.partition}, which "
                 f"ends at {there.end_offset}",
-                "the group gets nothing until the partition is longer, and skips what is written below. "
-                "Set its offset with Kafka's kafka-share-groups --reset-offsets",
+                "the partition has lost its end; the next start lets the group go on there, so that it "
+                "gets what is written then",
                 topic,
                 key.partition,
                 there.end_offset,

@@ -7,6 +7,7 @@ and synced, what is old gets a second name in `aside`, and only then one rename 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,9 +32,10 @@ from headwater.broker.inspection.remedy import (
     WriteEpochs,
     WriteMeta,
     WriteTopicId,
+    in_order,
 )
 from headwater.broker.inspection.writer import append_records, empty_batch
-from headwater.log import aborted, checkpoints, swap
+from headwater.log import aborted_transactions, checkpoints, swap
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files, FileSystem
 from headwater.log.segment import Segment, file_name
@@ -66,7 +68,7 @@ class Surgeon:
 
     def carry_out(self, remedies: Iterable[Remedy]) -> None:
         """In the order of their stages; one that fails is told, and the others go on."""
-        ordered = sorted(without_repeats(remedies), key=lambda each: each.stage)
+        ordered = in_order(remedies)
         edits: dict[tuple[Path, int], list[EditSegment]] = {}
         catalogue = [each for each in ordered if isinstance(each, WriteCatalogue)]
         for each in ordered:
@@ -119,8 +121,11 @@ class Surgeon:
                 self._tidied(remedy.directory)
                 self._rebuild_indexes(remedy.directory, remedy.base_offset)
             case WriteAborted():
-                path = remedy.directory / file_name(remedy.base_offset, aborted.SUFFIX)
+                path = remedy.directory / file_name(remedy.base_offset, aborted_transactions.SUFFIX)
                 self._aside.keep(path)
+                self._aside.move(
+                    remedy.directory / aborted_transactions.CHECKSUMS
+                )  # it is made anew
                 self._files.write_atomic(path, remedy.data)
             case WriteEpochs():
                 self._aside.keep(remedy.directory / checkpoints.LEADER_EPOCHS)
@@ -190,7 +195,9 @@ class Surgeon:
         while first < remedy.next_offset:
             end = min(remedy.next_offset, first + _OFFSETS_MAX)
             path = remedy.directory / file_name(first, ".log")
-            self._aside.move(path)  # an empty one
+            if path.exists() and path.stat().st_size:
+                raise FileExistsError(errno.EEXIST, f"{path.name} is there, and is not empty")
+            self._aside.move(path)
             self._move_indexes(remedy.directory, first)
             self._files.write_atomic(path, empty_batch(first, end, remedy.leader_epoch))
             self._rebuild_indexes(remedy.directory, first)
@@ -247,15 +254,6 @@ class Surgeon:
         append_records(
             self._files, directory, found, recovery.get(_key(directory), 0), self._now_ms
         )
-
-
-def without_repeats(remedies: Iterable[Remedy]) -> list[Remedy]:
-    """Two findings in a row often want the same."""
-    found: list[Remedy] = []
-    for each in remedies:
-        if each not in found[-50:]:
-            found.append(each)
-    return found
 
 
 def target_of(remedy: Remedy) -> str:

@@ -26,10 +26,9 @@ BAD_SHOWN = 20
 
 
 @dataclass(slots=True)
-class TransactionsView:
-    """The newest value of every transactional id."""
+class StateView:
+    """What the records of a state topic say, one after the other."""
 
-    known: dict[str, Transaction] = field(default_factory=dict)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
     """(partition, offset, why) of records that cannot be understood."""
 
@@ -42,6 +41,17 @@ class TransactionsView:
                     self.bad.append((number, record.offset, str(error)))
 
         return visit
+
+    def _apply(self, record: Record) -> None:
+        """Raises BadRecord."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class TransactionsView(StateView):
+    """The newest value of every transactional id."""
+
+    known: dict[str, Transaction] = field(default_factory=dict)
 
     def _apply(self, record: Record) -> None:
         name = records.read_key(record.key or b"")

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Generator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headwater.broker import wire
 from headwater.broker.quotas.enforcement import FETCH
 from headwater.broker.registry import Later, Response
 from headwater.record.varint import Buffer
+from headwater.wire import messages
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -59,7 +59,7 @@ def _stepwise(coroutine: Any, answer: Timed) -> Generator[Any, Any, Any]:
 
 
 def settle(
-    broker: Broker, principal: str, header: wire.Header, answer: Any, chunks: list[Buffer]
+    broker: Broker, principal: str, header: messages.Header, answer: Any, chunks: list[Buffer]
 ) -> tuple[int, list[Buffer]]:
     """Charge for an answer that is ready as `chunks`: the throttle time, and what to send."""
     body: Response = answer.body
@@ -75,4 +75,4 @@ def settle(
         body = {"session_id": session_id, "responses": ()}
     told = {**body, "throttle_time": throttle_ms}
     version = max(header.api_version, 0)
-    return throttle_ms, wire.encode(header.api_key, version, header.correlation_id, told)
+    return throttle_ms, messages.encode(header.api_key, version, header.correlation_id, told)

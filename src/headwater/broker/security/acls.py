@@ -9,6 +9,7 @@ That holds for what is allowed, not for what is denied.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
@@ -137,17 +138,32 @@ class AclTable:
 
     def __init__(self) -> None:
         self._by_pattern: dict[tuple[int, int, str], set[Acl]] = {}
+        self._prefix_lengths: dict[int, Counter[int]] = {}
+        """By kind of resource: how many patterns are prefixes of which length."""
 
     def add(self, acl: Acl) -> None:
         key = (acl.resource_type, acl.pattern, acl.resource_name)
-        self._by_pattern.setdefault(key, set()).add(acl)
+        there = self._by_pattern.get(key)
+        if there is None:
+            there = self._by_pattern[key] = set()
+            if acl.pattern == Pattern.PREFIXED:
+                lengths = self._prefix_lengths.setdefault(acl.resource_type, Counter())
+                lengths[len(acl.resource_name)] += 1
+        there.add(acl)
 
     def remove(self, acl: Acl) -> None:
         key = (acl.resource_type, acl.pattern, acl.resource_name)
         there = self._by_pattern.get(key, set())
         there.discard(acl)
-        if not there:
-            self._by_pattern.pop(key, None)
+        if not there and self._by_pattern.pop(key, None) is not None:
+            self._forget_length(acl)
+
+    def _forget_length(self, acl: Acl) -> None:
+        if acl.pattern == Pattern.PREFIXED:
+            lengths = self._prefix_lengths[acl.resource_type]
+            lengths[len(acl.resource_name)] -= 1
+            if not lengths[len(acl.resource_name)]:
+                del lengths[len(acl.resource_name)]
 
     def __iter__(self) -> Iterator[Acl]:
         for there in self._by_pattern.values():
@@ -163,8 +179,10 @@ class AclTable:
         yield from find((resource_type, Pattern.LITERAL, name), ())
         if name != EVERYTHING:
             yield from find((resource_type, Pattern.LITERAL, EVERYTHING), ())
-        for end in range(1, len(name) + 1):
-            yield from find((resource_type, Pattern.PREFIXED, name[:end]), ())
+        for length in sorted(self._prefix_lengths.get(resource_type, ())):
+            if length > len(name):
+                break
+            yield from find((resource_type, Pattern.PREFIXED, name[:length]), ())
 
 
 def decide(acls: Iterable[Acl], principal: str, host: str, operation: Operation) -> bool | None:

@@ -2,7 +2,8 @@
 
 Made only where `authorizer.class.name` asks for it; `rules/` ask it for each request then. Denied is
 what nobody allowed: a resource without any ACL is open to super users only, unless
-`allow.everyone.if.no.acl.found`. In the catalogue:
+`allow.everyone.if.no.acl.found`. A topic that holds secrets is open to those whose ACL names it
+(`internal_topics`). In the catalogue:
 
     acl/[2,"orders",3,"User:ann","*",3,3]       {}         the numbers as on the wire
 
@@ -15,6 +16,8 @@ import json
 import logging
 from collections.abc import Mapping
 
+from headwater.broker import internal_topics
+from headwater.broker.bounds import logged
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.security.acls import (
     CLUSTER_NAME,
@@ -23,6 +26,7 @@ from headwater.broker.security.acls import (
     AclTable,
     Filter,
     Operation,
+    Permission,
     ResourceType,
     decide,
     somewhere,
@@ -86,7 +90,11 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
         if principal in self._super:
             return True
-        said = decide(self.acls.about(kind, name), principal, host, Operation(operation))
+        about = self.acls.about(kind, name)
+        if kind == ResourceType.TOPIC and internal_topics.needs_a_name(name):
+            naming = (acl for acl in about if _names_it(acl))
+            return decide(naming, principal, host, Operation(operation)) is True
+        said = decide(about, principal, host, Operation(operation))
         return self._everyone if said is None else said
 
     def allows_somewhere(
@@ -109,6 +117,11 @@ class Authorizer:
         )
 
 
+def _names_it(acl: Acl) -> bool:
+    """Whether it speaks of a topic that holds secrets: what is allowed for every topic does not."""
+    return acl.permission == Permission.DENY or acl.resource_name.startswith(internal_topics.PREFIX)
+
+
 def super_users(text: str) -> frozenset[str]:
     """`User:ann;User:bob`."""
     return frozenset(name.strip() for name in text.split(";") if name.strip())
@@ -120,7 +133,11 @@ def _name(acl: Acl) -> str:
 
 def denied(principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> None:
     """Say in the log who was refused what."""
-    where = name if kind is not ResourceType.CLUSTER else CLUSTER_NAME
-    logger.info(
-        "denied: %s from %s, %s on %s %s", principal, host, operation.name, kind.name, where
-    )
+    where = logged(name) if kind is not ResourceType.CLUSTER else CLUSTER_NAME
+    who = logged(principal)
+    logger.info("denied: %s from %s, %s on %s %s", who, host, operation.name, kind.name, where)
+
+
+def denied_more(principal: str, host: str) -> None:
+    """Say so where a request was refused more than the log has lines for."""
+    logger.info("denied: %s from %s, more in the same request", logged(principal), host)

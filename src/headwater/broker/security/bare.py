@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from headwater.broker import wire
 from headwater.broker.registry import NO_ANSWER, Api, Context, Response
 from headwater.broker.security.login import LoginFailed
+from headwater.broker.security.turns import Busy
+from headwater.wire import messages
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 
-def token_header() -> wire.Header:
-    return wire.Header(TOKEN.key, 0, 0, "", 0)
+def token_header() -> messages.Header:
+    return messages.Header(TOKEN.key, 0, 0, "", 0)
 
 
 async def _token(broker: Broker, token: Any, context: Context) -> Response:
@@ -31,9 +32,12 @@ async def _token(broker: Broker, token: Any, context: Context) -> Response:
         connection.close_after_answer = True
         await asyncio.sleep(broker.settings.get("connection.failed.authentication.delay.ms") / 1000)
         return NO_ANSWER
+    except Busy:
+        connection.close_after_answer = True
+        return NO_ANSWER
     if connection.login.open:
         connection.logged_in(connection.login.principal)
     return {"token": answer}
 
 
-TOKEN = Api(-1, "SASL token", (0, 0), _token)
+TOKEN = Api(-1, "SASL token", (0, 0), _token, only_looks=True)

@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.security import scram
 from headwater.broker.security.scram import Credential, Mechanism
+from headwater.broker.security.turns import FairTurns
 
 KIND = "scram"
 Key = tuple[str, str]
@@ -40,6 +41,7 @@ class Credentials:
         self._kept: dict[Key, Credential] = {}
         self._secret = os.urandom(32)  # until there is a lasting one
         self._thread = ThreadPoolExecutor(1, "headwater-password")
+        self._turns = FairTurns()
         self._usual_iterations: dict[str, int] = {}
         self._usual_mechanism = scram.SHA_256
         self._following = False
@@ -122,14 +124,18 @@ class Credentials:
         usual_name = chosen.most_common(1)
         self._usual_mechanism = scram.MECHANISMS[usual_name[0][0]] if usual_name else scram.SHA_256
 
-    async def knows(self, user: str, password: str, own: Mapping[Key, Credential]) -> bool:
+    async def knows(
+        self, user: str, password: str, own: Mapping[Key, Credential], address: str
+    ) -> bool:
         """Whether this is the user's password; `own` are the users of the listener's settings.
 
-        One thread does the slow part: guessing passwords keeps one core busy, not the broker.
+        One thread does the slow part: guessing passwords keeps one core busy, not the broker. Addresses
+        take turns at it. Raises Busy.
         """
         mechanism, kept = self._any(user, own)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, scram.knows, mechanism, kept, password)
+        async with self._turns.turn(address):
+            return await loop.run_in_executor(self._thread, scram.knows, mechanism, kept, password)
 
     def _any(self, user: str, own: Mapping[Key, Credential]) -> tuple[Mechanism, Credential]:
         invented = self._invent(self._usual_mechanism, user)

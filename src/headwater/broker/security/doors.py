@@ -136,8 +136,19 @@ class Doors:
             server.close()
         logger.info("certificates were read again")
 
-    def close(self) -> None:
+    async def shut(self) -> None:
         """Let nobody in any more; those who are inside stay."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, asyncio.SelectorEventLoop):
+            # Whom asyncio has accepted and not yet let in when its server closes, it forgets, and
+            # the socket stays open: accept nobody, let in those who are at the door, then close.
+            for each in (sock for server in self._servers for sock in server.sockets):
+                loop.remove_reader(each.fileno())
+            for _ in range(3):
+                await asyncio.sleep(0)
+        self.close()
+
+    def close(self) -> None:
         for server in self._servers:
             server.close()
         for listener in self.listeners:

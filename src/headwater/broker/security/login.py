@@ -8,6 +8,10 @@ The connection asks `admits` for each request before it decodes it, the handlers
 SaslAuthenticate do the rest. After a handshake of version 0 the tokens come bare, without Kafka's
 header. One exchange at a time; whatever goes wrong ends in CLOSED, and says to the client only that
 it went wrong.
+
+SASL PLAIN (RFC 4616): the client sends name and password; for encrypted listeners.
+
+[authzid] NUL user NUL password          all UTF-8, the last two not empty
 """
 
 from __future__ import annotations
@@ -19,10 +23,11 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from headwater.broker.security import plain, scram
+from headwater.broker.security import scram
 from headwater.broker.security.credentials import Credentials, Key
 from headwater.broker.security.principal import ANONYMOUS
 from headwater.broker.security.scram import Credential, Exchange
+from headwater.broker.security.turns import Busy
 
 logger = logging.getLogger("headwater.security")
 
@@ -126,20 +131,29 @@ class Login:
     # ---- SaslAuthenticate --------------------------------------------------------------------------
 
     async def token(self, data: bytes) -> bytes:
-        """The answer to one token; `open` afterwards if it was the last. Raises `LoginFailed`."""
+        """The answer to one token; `open` afterwards if it was the last.
+
+        Raises `LoginFailed`; `Busy`, which is no word about the password: clients take a refusal for final,
+        and come again after a connection that just ends.
+        """
         assert self.state is State.TOKENS
         try:
             if self._mechanism == PLAIN:
                 return await self._plain(data)
             return self._scram(data)
-        except (plain.PlainError, scram.ScramError) as error:
+        except (PlainError, scram.ScramError) as error:
             self._refused(str(error))
             raise LoginFailed(_sentence(self._mechanism)) from None
+        except Busy:
+            self._refused("too many logins wait to be checked")
+            raise
 
     async def _plain(self, data: bytes) -> bytes:
-        claim = plain.parse(data)
-        if not await self._credentials.knows(claim.user, claim.password, self._policy.users):
-            raise plain.PlainError(f"wrong password, or no such user: {claim.user[:64]!r}")
+        claim = parse(data)
+        users, host = self._policy.users, self._host
+        known = await self._credentials.knows(claim.user, claim.password, users, host)
+        if not known:
+            raise PlainError(f"wrong password, or no such user: {claim.user[:64]!r}")
         self._opened(claim.user)
         return b""
 
@@ -194,3 +208,37 @@ def _sentence(mechanism: str) -> str:
         "Authentication failed during authentication due to invalid credentials "
         f"with SASL mechanism {mechanism}"
     )
+
+
+CHARS_MAX = 1_024
+"""Of name and password each; RFC 4616 speaks of 255 octets."""
+
+
+class PlainError(Exception):
+    """Not a PLAIN message, or one that asks for what nobody gets."""
+
+
+class Claim(NamedTuple):
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"<Claim of {self.user!r}>"  # never the password in a log
+
+
+def parse(message: bytes) -> Claim:
+    """Who the client says it is. Raises `PlainError`."""
+    try:
+        parts = message.decode().split("\0")
+    except UnicodeDecodeError:
+        raise PlainError("the message is not UTF-8") from None
+    if len(parts) != 3:
+        raise PlainError("the message has not three parts")
+    authzid, user, password = parts
+    if not user or not password:
+        raise PlainError("user or password is missing")
+    if len(user) > CHARS_MAX or len(password) > CHARS_MAX:
+        raise PlainError(f"user or password has more than {CHARS_MAX} characters")
+    if authzid and authzid != user:
+        raise PlainError("a user may only act as itself")
+    return Claim(user, password)

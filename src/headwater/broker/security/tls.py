@@ -33,9 +33,6 @@ _CLIENTS = {
 def context(settings: Settings, listener: Listener) -> ssl.SSLContext:
     """What this listener speaks TLS with. Raises `BadListener` with what is wrong with the files."""
 
-    def get(name: str) -> str | None:
-        return option(settings, listener, name) or None
-
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     versions = sorted(
         _VERSIONS[each] for each in option(settings, listener, "ssl.enabled.protocols")
@@ -45,6 +42,18 @@ def context(settings: Settings, listener: Listener) -> ssl.SSLContext:
     made.minimum_version, made.maximum_version = versions[0], versions[-1]
     made.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     _ciphers(made, option(settings, listener, "ssl.cipher.suites"))
+    made.verify_mode = _CLIENTS[option(settings, listener, "ssl.client.auth") or "none"]
+    renew(made, settings, listener)
+    return made
+
+
+def renew(made: ssl.SSLContext, settings: Settings, listener: Listener) -> None:
+    """Read the files into a context, which may be in use: handshakes from now on show what they hold.
+    Those who sign clients' certificates are added to those who did."""
+
+    def get(name: str) -> str | None:
+        return option(settings, listener, name) or None
+
     _identity(
         made,
         listener,
@@ -53,10 +62,8 @@ def context(settings: Settings, listener: Listener) -> ssl.SSLContext:
         get("ssl.keystore.certificate.chain"),
         get("ssl.key.password"),
     )
-    made.verify_mode = _CLIENTS[get("ssl.client.auth") or "none"]
     if made.verify_mode is not ssl.CERT_NONE:
         _trust(made, get("ssl.truststore.location"), get("ssl.truststore.certificates"))
-    return made
 
 
 def _ciphers(made: ssl.SSLContext, names: list[str]) -> None:

@@ -20,15 +20,15 @@ __all__ = [
     "SettingError",
     "Settings",
     "Source",
+    "broker_definitions",
     "check_topic_overrides",
-    "definitions",
     "topic_config",
     "topic_definitions",
     "validate_topic_configs",
 ]
 
 
-def definitions() -> Sequence[Definition]:
+def broker_definitions() -> Sequence[Definition]:
     """Every setting of the broker, by name."""
     return sorted(BROKER.values())
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker.bounds import CONFIG_VALUE_BYTES_MAX
 from headwater.broker.settings.definitions import (
     CLUSTER_WIDE,
     BadValue,
@@ -174,15 +175,28 @@ def _applied(
                 raise Refusal(ErrorCode.invalid_config, sentence)
             before = configs[name].split(",") if name in configs else inherited[name]
             configs[name] = _changed_list(before, verb, value)
+        _check_length(configs.get(name, ""))
     return configs
+
+
+def _check_length(value: str) -> None:
+    """Kafka's sentence: what grows bit by bit must not become longer than what is set at once."""
+    if len(value.encode()) > CONFIG_VALUE_BYTES_MAX:
+        raise Refusal(
+            ErrorCode.invalid_config,
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{CONFIG_VALUE_BYTES_MAX} bytes.",
+        )
 
 
 def _changed_list(before: Sequence[str], verb: int, value: str) -> str:
     items = [item for item in before if item]
     named = [item.strip() for item in value.split(",")]
     if verb == Verb.APPEND:
-        return ",".join([*items, *(item for item in named if item not in items)])
-    return ",".join(item for item in items if item not in named)
+        there = set(items)
+        return ",".join([*items, *(item for item in named if item not in there)])
+    gone = set(named)
+    return ",".join(item for item in items if item not in gone)
 
 
 def _tidy(definition: Definition | None, value: str) -> str:

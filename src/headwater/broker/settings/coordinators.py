@@ -1,6 +1,8 @@
 """Settings of the broker's coordinators: groups, offsets, producers. Read by `values`.
 
 Transactions, share groups and the new group protocol add their tables here when they come.
+
+Settings of the share coordinator and of dead letters, beside those of share groups themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +14,45 @@ from headwater.broker.settings.definitions import (
     Kind,
     at_least,
 )
-from headwater.broker.settings.shares import SHARES
+
+SHARES = (
+    Definition(
+        "share.coordinator.state.topic.num.partitions",
+        Kind.INT,
+        1,
+        "Partitions of __share_group_state when it is created; one node has no load to spread.",
+        at_least(1),
+    ),
+    Definition(
+        "share.coordinator.state.topic.segment.bytes",
+        Kind.INT,
+        100 * 1024**2,
+        "Segment size of __share_group_state.",
+        at_least(1),
+    ),
+    Definition(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        Kind.INT,
+        500,
+        "After so many changes of a share-partition its whole state is written, to shorten replay.",
+        at_least(0),
+    ),
+    Definition(
+        "share.dead.letters.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a share group that names no dead-letter topic gets one: the prefix and its name.",
+        update=CLUSTER_WIDE,
+    ),
+    Definition(
+        "errors.deadletterqueue.topic.name.prefix",
+        Kind.STRING,
+        "dlq.",
+        "How the name of every dead-letter topic must begin, so that nothing else is written to.",
+        update=CLUSTER_WIDE,
+    ),
+)
+
 
 GROUPS = (
     Definition(
@@ -97,7 +137,8 @@ PRODUCERS = (
         "producer.id.expiration.ms",
         Kind.INT,
         86_400_000,
-        "How long an idempotent producer that writes nothing is remembered by a partition.",
+        "How long an idempotent producer that writes nothing is remembered by a partition; "
+        "15 minutes are enough where there is no room for new ones.",
         at_least(1),
         CLUSTER_WIDE,
     ),

@@ -59,6 +59,23 @@ NETWORK = (
         at_least(1),
     ),
     Definition(
+        "headwater.state.max.bytes",
+        Kind.LONG,
+        256 * 1024**2,
+        "What clients can leave behind in all: groups, their members and committed offsets,"
+        " transactional ids, share groups, and what is remembered of idempotent producers (up to half"
+        " of it). Beyond it new ones are refused; those that are there go on. -1 for no bound.",
+        at_least(-1),
+    ),
+    Definition(
+        "headwater.umask",
+        Kind.STRING,
+        "077",
+        "Rights that the files of the data folder do not give, as `umask` has them: by default only the"
+        " broker's own user reads them. For `headwater broker`; a test's broker leaves it alone.",
+        one_of("077", "027", "022", "007", "002"),
+    ),
+    Definition(
         "queued.max.request.bytes",
         Kind.LONG,
         128 * 1024**2,
@@ -71,8 +88,8 @@ NETWORK = (
         "max.connections",
         Kind.INT,
         INT_MAX,
-        "Connections open at one time; one more is closed at once.",
-        at_least(0),
+        "Connections open at one time; one more is closed at once. Not 0, which would lock everybody out.",
+        at_least(1),
         CLUSTER_WIDE,
     ),
     Definition(
@@ -80,7 +97,7 @@ NETWORK = (
         Kind.INT,
         INT_MAX,
         "The same bound for each client address.",
-        at_least(0),
+        at_least(1),
         CLUSTER_WIDE,
     ),
     Definition(

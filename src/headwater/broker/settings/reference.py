@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headwater.broker.settings import (
-    coordinators,
-    group_types,
-    limits,
-    logs,
-    node,
-    security,
-    shares,
-)
+from headwater.broker.settings import coordinators, group_types, limits, logs, node, security
 from headwater.broker.settings.definitions import Definition, Kind, render
 from headwater.broker.settings.group import GROUP
 from headwater.broker.settings.subscription import SUBSCRIPTION
@@ -30,6 +22,8 @@ DIFFERENCES = {
     "event.loop.turn.warn.ms": "headwater's own",
     "group.coordinator.rebalance.protocols": "without streams groups",
     "headwater.insecure": "headwater's own",
+    "headwater.state.max.bytes": "headwater's own",
+    "headwater.umask": "headwater's own",
     "listener.security.protocol.map": "read-only",
     "listeners": "loopback by default, and read-only",
     "log.dir": "`data/log`, where Kafka has a folder under `/tmp`",
@@ -133,7 +127,7 @@ _BROKER_TABLES = (
     ("Producers", coordinators.PRODUCERS),
     ("Transactions", coordinators.TRANSACTIONS),
     ("Groups of the consumer protocol", group_types.CONSUMER_GROUPS),
-    ("Share groups", (*group_types.SHARE_GROUPS, *shares.SHARES)),
+    ("Share groups", (*group_types.SHARE_GROUPS, *coordinators.SHARES)),
     ("Quotas", limits.QUOTAS),
     ("Client metrics", limits.CLIENT_METRICS),
     ("Who may do what", security.ACCESS),

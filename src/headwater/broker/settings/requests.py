@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from headwater.broker import internal_topics
+from headwater.broker.bounds import TOPIC_NAME_CHARS_MAX
 from headwater.broker.settings import loggers
 from headwater.broker.settings.alter import (
     Operation,
@@ -24,6 +25,7 @@ from headwater.broker.settings.alter import (
     subscription_change,
     topic_change,
 )
+from headwater.broker.slices import Pace
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 Plan = Callable[[Mapping[str, str]], Sequence[Operation]]
 """From the configs that a resource has to what is to be done with them."""
-
-_NAME_LENGTH_MAX = 249
 
 
 class Alteration(NamedTuple):
@@ -53,7 +53,9 @@ async def alter(
     """Carry out what can be; one response entry for each resource."""
     counts = Counter(each.key for each in alterations)
     responses = []
+    pace = Pace(broker.supervisor.monotonic)
     for alteration in alterations:
+        await pace.rest()
         code, sentence = ErrorCode.none, None
         try:
             if counts[alteration.key] > 1:
@@ -170,8 +172,10 @@ def check_topic_name(name: str) -> None:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
         problem = f"'{name}' is not allowed"
-    elif len(name) > _NAME_LENGTH_MAX:
-        problem = f"the length of '{name}' is longer than the max allowed length {_NAME_LENGTH_MAX}"
+    elif len(name) > TOPIC_NAME_CHARS_MAX:
+        problem = (
+            f"the length of '{name}' is longer than the max allowed length {TOPIC_NAME_CHARS_MAX}"
+        )
     elif not (name.isascii() and all(each.isalnum() or each in "._-" for each in name)):
         problem = (
             f"'{name}' contains one or more characters other than ASCII alphanumerics, "

@@ -6,10 +6,10 @@ Which clients are to send which metrics, and how often (KIP-714). The catalogue 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from headwater.broker.settings.definitions import BadValue, Definition, Kind, by_name, parse
+from headwater.wire.regex import BadRegex, Regex
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
 SELECTORS = (
@@ -21,8 +21,6 @@ SELECTORS = (
     "client_source_port",
 )
 """What of a client a subscription may look at."""
-
-PATTERN_LENGTH_MAX = 1000
 
 SUBSCRIPTION: dict[str, Definition] = by_name(
     (
@@ -37,7 +35,7 @@ SUBSCRIPTION: dict[str, Definition] = by_name(
                 "match",
                 Kind.LIST,
                 [],
-                "Clients that send: SELECTOR=REGEX, all of them; none is every client.",
+                "Clients that send: SELECTOR=REGEX (RE2's syntax), all of them; none is every client.",
             ),
             Definition(
                 "metrics",
@@ -69,15 +67,15 @@ def validate_subscription(configs: Mapping[str, str]) -> None:
             patterns(value)
 
 
-def patterns(match: list[str]) -> dict[str, re.Pattern[str]]:
+def patterns(match: list[str]) -> dict[str, Regex]:
     """What of a client must look how; `BadValue` for what is no pattern."""
-    found: dict[str, re.Pattern[str]] = {}
+    found: dict[str, Regex] = {}
     for item in match:
         selector, separator, pattern = (part.strip() for part in item.partition("="))
         try:
-            if not separator or selector not in SELECTORS or len(pattern) > PATTERN_LENGTH_MAX:
+            if not separator or selector not in SELECTORS:
                 raise BadValue
-            found[selector] = re.compile(pattern)
-        except (BadValue, re.error):
+            found[selector] = Regex(pattern)
+        except (BadValue, BadRegex):
             raise BadValue(f"Illegal client matching pattern: {item}") from None
     return found

@@ -20,8 +20,8 @@ from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.membership import JOIN, GroupError, Member, ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, Key
 from headwater.broker.shares.sessions import SessionKey, Sessions
-from headwater.broker.shares.state import Change, State
 from headwater.broker.shares.state_topic import Kept, StateTopic
+from headwater.broker.state_budget import SHARE_PARTITION_BYTES
 from headwater.log.partition import StorageFailed
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class ShareCoordinator:
         self.groups: dict[str, ShareGroup] = {}
         self.keepers: dict[Key, Keeper] = {}
         self.sessions = Sessions()
+        self._held: dict[SessionKey, set[Key]] = {}
+        """Share-partitions in which a member may have records locked."""
         self.states = StateTopic(broker.topics, broker.catalogue, broker.clock.now_ms)
         self.dead_letters = DeadLetters(self)
         self.wakers: set[Callable[[], None]] = set()
@@ -54,41 +56,31 @@ class ShareCoordinator:
         self._deadlines = Deadlines(broker.clock, self._due, broker.supervisor)
         self._due_keepers: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._unfinished: dict[Key, Keeper] = {}
+        self._for_strangers = ErrorCode.group_id_not_found
+        """What a member of a group hears that is not known. Kafka's code, for which clients give up; but a
+        group that has read nothing yet is forgotten by a restart, and its members are to join again."""
 
     # ---- life --------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Rebuild everything from the log."""
+    async def load(self) -> None:
+        """Rebuild everything from the log. What had to be put right is durable before anybody is served:
+        once a lost record's offset is another's, nobody can tell that it was lost."""
         self.states.replay()
         for key, kept in self.states.known.items():
             self.groups.setdefault(key.group_id, ShareGroup(key.group_id))
             topic = self.broker.catalogue.by_id.get(key.topic_id)
             if topic is not None:
                 self.keepers[key] = Keeper(self, key, topic.name, kept)
-        self._finish_dead_letters()
-
-    def _finish_dead_letters(self) -> None:
-        """Archive what has its dead letter already: a crash came between the two."""
-        if not self.keepers:
-            return
-        for letter in self.dead_letters.newest():
-            topic = self.broker.catalogue.topics.get(letter.topic)
-            key = topic and Key(letter.group_id, topic.id, letter.partition)
-            keeper = key and self.keepers.get(key)
-            if not key or not keeper or keeper.state is None:
-                continue
-            # A letter from before an administrator sent the group back is no word on what comes now.
-            is_new = letter.timestamp >= self.states.known[key].reset_at
-            if is_new and not keeper.state.is_settled(letter.offset):
-                keeper.state.restore(Change(letter.offset, letter.offset, State.ARCHIVED, 0))
-                self._unfinished[key] = keeper
+        changed = self.states.forget_lost() | self.dead_letters.finish()
+        written: list[asyncio.Future[None]] = []
+        for keeper in [self.keepers[key] for key in changed & self.keepers.keys()]:
+            with self.broker.supervisor.duty("share groups", str(keeper)):  # else with the next one
+                written.append(promise(*keeper.snapshot()))
+        await asyncio.gather(*written, return_exceptions=True)
+        if self.broker.catalogue.topics:
+            self._for_strangers = ErrorCode.unknown_member_id
 
     def start(self) -> None:
-        for keeper in self._unfinished.values():
-            logger.warning("%s: a crash left dead letters that are archived only now", keeper)
-            self.broker.supervisor.call("share groups", keeper.snapshot)  # else with the next one
-        self._unfinished.clear()
         self._deadlines.start()
 
     async def stop(self) -> None:
@@ -119,6 +111,14 @@ class ShareCoordinator:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for whoever waits for it: what was appended takes effect here, too, even if the client
+        that asked for it goes away. Raises StorageFailed."""
+        outcome = await asyncio.shield(self.spawn(_outcome(work)))
+        if isinstance(outcome, StorageFailed):
+            raise outcome
+        return outcome
+
     def wake_at(self, keeper: Keeper, deadline: int) -> None:
         name = f"lock/{id(keeper)}"
         self._due_keepers[name] = keeper
@@ -146,7 +146,7 @@ class ShareCoordinator:
         group = self.groups.get(group_id)
         if group is None:
             if epoch != JOIN:
-                raise GroupError(ErrorCode.group_id_not_found, f"Share group {group_id} not found.")
+                raise GroupError(self._for_strangers, f"Share group {group_id} not found.")
             group = ShareGroup(group_id)
         size_max: int = self.settings.get("group.share.max.size")
         member = group.heartbeat(
@@ -167,15 +167,14 @@ class ShareCoordinator:
             )
 
     def refresh(self, group: ShareGroup) -> None:
-        """Assign anew where that is due."""
-        known = self.broker.catalogue.topics
-        group.refresh(
-            {
-                name: (known[name].id, known[name].partitions)
-                for name in group.subscribed()
-                if name in known
-            }
-        )
+        """Assign anew where that is due; a heartbeat that changes nothing costs nothing."""
+        catalogue = self.broker.catalogue
+        now = (group.changes, catalogue.version)
+        if group.looked_at != now:
+            group.looked_at = now
+            known = catalogue.topics
+            names = group.subscribed(frozenset(known))
+            group.refresh({name: (known[name].id, known[name].partitions) for name in names})
 
     def leave(self, group_id: str, member_id: str) -> None:
         """A member goes. Its session stays: the last acknowledgements may still come."""
@@ -196,8 +195,9 @@ class ShareCoordinator:
             return
         for member_id in group.expired(self.now()):
             logger.info("share group %s: member %s is silent, removed", group_id, member_id)
-            self.leave(group_id, member_id)
+            group.leave(member_id)
             self.end_session(SessionKey(group_id, member_id))
+        self.refresh(group)
         deadline = group.next_deadline()
         if deadline is not None:
             self._deadlines.wake(f"group/{group_id}", deadline)
@@ -207,9 +207,14 @@ class ShareCoordinator:
     def end_session(self, key: SessionKey) -> None:
         """What the member holds is free for others."""
         self.sessions.end(key)
-        for keeper in self.keepers.values():
-            if keeper.key.group_id == key.group_id:
+        for held in self._held.pop(key, ()):
+            keeper = self.keepers.get(held)
+            if keeper is not None:
                 keeper.release(key.member_id)
+
+    def holds(self, member_id: str, key: Key) -> None:
+        """The member has locked records of this share-partition."""
+        self._held.setdefault(SessionKey(key.group_id, member_id), set()).add(key)
 
     def disconnected(self, connection: object) -> None:
         """A consumer that died without a word: its records need not wait for their locks."""
@@ -221,8 +226,11 @@ class ShareCoordinator:
     # ---- share-partitions --------------------------------------------------------------------------
 
     def keeper(self, key: Key, topic: str) -> Keeper:
+        """Made if it is not there. Raises StorageFailed if there is no room for it."""
         found = self.keepers.get(key)
         if found is None:
+            if self.broker.state.take(SHARE_PARTITION_BYTES, known=True) is None:
+                raise StorageFailed("there is no room for more share-partitions")
             kept = self.states.known.get(key) or Kept()
             found = self.keepers[key] = Keeper(self, key, topic, kept)
         return found
@@ -236,15 +244,27 @@ class ShareCoordinator:
         """(group id, state) of every share group."""
         return [(group.id, group.state) for group in self.groups.values()]
 
+    def drop_unused(self, group_id: str) -> None:
+        """A group that was to begin somewhere, which the disk has refused: unless somebody has joined it,
+        or it has begun elsewhere, there is none."""
+        group = self.groups.get(group_id)
+        if group is None or group.members or group.epoch:
+            return
+        if not any(key.group_id == group_id for key in self.states.known):
+            del self.groups[group_id]
+
     async def delete(self, group_id: str) -> ErrorCode:
         """Forget a group that has no members, durably."""
+        return await self.to_its_end(self._delete(group_id))
+
+    async def _delete(self, group_id: str) -> ErrorCode:
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.group_id_not_found
         if group.members:
             return ErrorCode.non_empty_group
         try:
-            await self.forget([key for key in self.states.known if key.group_id == group_id])
+            await self._forget([key for key in self.states.known if key.group_id == group_id])
         except StorageFailed:
             return ErrorCode.kafka_storage_error
         self.groups.pop(group_id, None)
@@ -253,40 +273,44 @@ class ShareCoordinator:
         return ErrorCode.none
 
     async def forget(self, keys: Sequence[Key]) -> None:
-        """Remove the state of these share-partitions, durably."""
+        """Remove the state of these share-partitions, durably. Raises StorageFailed."""
+        await self.to_its_end(self._forget(keys))
+
+    async def _forget(self, keys: Sequence[Key]) -> None:
         known = [self.keepers[key] for key in keys if key in self.keepers]
         others = [key for key in keys if key not in self.keepers]
         written = [promise(*self.states.append(key, SNAPSHOT, None)) for key in others]
         outcomes = await asyncio.gather(
             *(keeper.forget() for keeper in known), *written, return_exceptions=True
         )
+        ordered = [*(keeper.key for keeper in known), *others]
+        for key, outcome in zip(ordered, outcomes, strict=True):
+            if outcome is None:  # whatever becomes of the others
+                self.states.known.pop(key, None)
+                self.keepers.pop(key, None)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
-        for key in keys:
-            self.states.known.pop(key, None)
-            self.keepers.pop(key, None)
 
     # ---- housekeeping ------------------------------------------------------------------------------
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
-        if self.states.known and not self.states.is_there:
-            await self._write_all_again()
         by_id = self.broker.catalogue.by_id
         await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
-            if key in self.keepers:
-                partition, end = self.keepers[key].snapshot()
+            keeper = self.keepers.get(key)
+            if keeper is not None and not keeper.is_gone:
+                partition, end = keeper.snapshot()
                 await partition.durable(end)
         if self.states.prune():
-            await self.in_thread(self.broker.store.checkpoint_starts)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self.broker.duties, self.broker.store.checkpoint_starts)
 
-    async def _write_all_again(self) -> None:
-        """Somebody has deleted the state topic: what is in memory is all there is."""
-        logger.error("the topic of share groups' state is gone; it is written anew from memory")
-        await self.states.ensure()
-        known = self.states.known
-        kept = [keeper for key, keeper in self.keepers.items() if key in known]
-        for each in [promise(*keeper.snapshot()) for keeper in kept]:
-            await each
+
+async def _outcome(work: Coroutine[Any, Any, T]) -> T | StorageFailed:
+    """A disk that refuses is an answer here, and no failure of ours."""
+    try:
+        return await work
+    except StorageFailed as error:
+        return error

@@ -7,10 +7,14 @@ headers, and in more headers where it comes from and why it is here:
     __dlq.errors.group                        the share group
     __dlq.errors.delivery.count               how often it was delivered
     __dlq.errors.message                      why: rejected, or the delivery limit reached
+    __dlq.errors.state                        of which state of the group it is (`Kept.identity`)
 
 It must be durable before the record is archived; so a crash in between leaves a dead letter of a
-record that is still in flight. `newest` finds those at start, and they are archived then: a record is
-in the dead-letter topic once.
+record that is still in flight. `newest` finds those at start, and they are archived then, if they are of
+the state that is in the log: not of a topic that was deleted and made again, nor from before the group was
+sent elsewhere, or deleted. So a record is in the dead-letter topic once. The topic is anybody's who may
+write to it, so a letter is believed only if its batch is the broker's own (`BROKER_PRODUCER_ID`), whatever
+its headers say.
 """
 
 from __future__ import annotations
@@ -22,13 +26,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
 from headwater.broker.shares.records import Key
-from headwater.broker.shares.state import Change, Reason
+from headwater.broker.shares.state import Change, Reason, State
 from headwater.broker.topics import TopicError
 from headwater.log import replay
 from headwater.log.partition import PartitionLog, StorageFailed
 from headwater.log.replay import Damage
 from headwater.record import batch as batches
-from headwater.record import records
+from headwater.record import dead_letter, records
+from headwater.record.batch import BROKER_PRODUCER_ID
+from headwater.record.dead_letter import Cause
 from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
@@ -39,7 +45,6 @@ logger = logging.getLogger("headwater.broker")
 
 TOPIC_NAME = "errors.deadletterqueue.topic.name"
 PREFIX = "errors.deadletterqueue.topic.name.prefix"
-HEADER = "__dlq.errors."
 MESSAGES = {
     Reason.REJECTED: "Offset rejected by client.",
     Reason.LIMIT: "Delivery count limit reached.",
@@ -52,13 +57,13 @@ many times what a disk that still works can put between them."""
 
 
 class Letter(NamedTuple):
-    """Where a dead letter came from, and when it was written."""
+    """Where a dead letter came from, and of which state of its group it is."""
 
     group_id: str
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    state: str
 
 
 class DeadLetters:
@@ -85,29 +90,31 @@ class DeadLetters:
         return str(name)
 
     async def put(
-        self, key: Key, source_topic: str, source: Partition, dead: Sequence[Change]
+        self, key: Key, state: str, source_topic: str, source: Partition, dead: Sequence[Change]
     ) -> None:
         """Durable when done. Raises StorageFailed, TopicError."""
         name = self.topic_of(key.group_id)
         if name is None or name == source_topic:
             return  # a group that reads its own dead letters would never come to an end
         count = await self._ensure(name)
-        source.cold_reads += 1
-        try:
-            letters = await self._shares.in_thread(_letters, key, source_topic, source.log, dead)
-        finally:
-            source.cold_reads -= 1
-        target = self._shares.broker.topics.partitions[name, key.partition % count]
+        with source.cold_reads.one():
+            origin = _Origin(key, state, source_topic)
+            letters = await self._shares.in_thread(_letters, origin, source.log, dead)
+        number = key.partition % count
+        target = self._shares.broker.partition(name, number)
+        if target is None:
+            raise StorageFailed(f"{name}-{number} is not there")
         end = self._append(target, letters)
         await target.durable(end)
 
     async def _ensure(self, name: str) -> int:
-        catalogue = self._shares.broker.catalogue
+        catalogue, topics = self._shares.broker.catalogue, self._shares.broker.topics
+        await topics.made(name)
         if name not in catalogue.topics:
             partitions = self._shares.settings.get("num.partitions")
             try:
                 configs = {"message.timestamp.type": "CreateTime"}
-                await self._shares.broker.topics.create(name, partitions, configs)
+                await topics.create(name, partitions, configs)
             except TopicError:
                 if name not in catalogue.topics:
                     raise
@@ -118,11 +125,32 @@ class DeadLetters:
         end = target.log.durable_offset
         for chunk in _chunks(letters):
             stamped = [each._replace(offset=n, timestamp=now_ms) for n, each in enumerate(chunk)]
-            data = records.build(stamped)
+            data = records.build(stamped, producer_id=BROKER_PRODUCER_ID)
             end = target.append(data, batches.read_header(data), now_ms) + len(stamped)
         return end
 
     # ---- after a crash -----------------------------------------------------------------------------
+
+    def finish(self) -> set[Key]:
+        """Archive what has its dead letter already: a crash came between the two."""
+        shares, found = self._shares, set[Key]()
+        for letter in self.newest() if shares.keepers else ():
+            topic = shares.broker.catalogue.topics.get(letter.topic)
+            key = topic and Key(letter.group_id, topic.id, letter.partition)
+            keeper = key and shares.keepers.get(key)
+            if not topic or not key or not keeper or keeper.state is None:
+                continue
+            # A letter from before an administrator sent the group back is no word on what comes now,
+            # nor is one of a topic, or a group, that was deleted and made again.
+            is_new = letter.state == shares.states.known[key].identity(key)
+            source = keeper.source
+            is_there = source is not None and 0 <= letter.offset < source.log.durable_offset
+            if is_new and is_there and not keeper.state.is_settled(letter.offset):
+                keeper.state.restore(Change(letter.offset, letter.offset, State.ARCHIVED, 0))
+                if key not in found:
+                    logger.warning("%s: a crash left dead letters, archived only now", keeper)
+                found.add(key)
+        return found
 
     def newest(self) -> Iterator[Letter]:
         """The newest dead letters; read once, at start."""
@@ -131,12 +159,24 @@ class DeadLetters:
         for (topic, _), partition in topics.partitions.items():
             if not topic.startswith(prefix):
                 continue
-            begin = _recent(partition.log)
-            for batch in topics.replay_from(partition, begin) if begin is not None else ():
-                yield from _read_letters(batch.records)
+            try:
+                begin = _recent(partition.log)
+                for batch in topics.replay_from(partition, begin) if begin is not None else ():
+                    if batch.header.producer_id == BROKER_PRODUCER_ID:
+                        yield from _read_letters(batch.records)
+            except OSError as error:  # of these, a letter may come twice
+                partition.report_damage(error)
 
 
-def _letters(key: Key, topic: str, log: PartitionLog, dead: Sequence[Change]) -> list[Record]:
+class _Origin(NamedTuple):
+    """What all letters of a share-partition say."""
+
+    key: Key
+    state: str
+    topic: str
+
+
+def _letters(origin: _Origin, log: PartitionLog, dead: Sequence[Change]) -> list[Record]:
     """The dead letters of these records. Of a record that retention took, its place is left."""
     found: list[Record] = []
     for change in dead:
@@ -144,22 +184,16 @@ def _letters(key: Key, topic: str, log: PartitionLog, dead: Sequence[Change]) ->
         for offset in range(change.first, min(change.last + 1, log.start_offset)):
             there.append(Record(offset, 0, None, None))
         for record in there:
-            own = tuple(h for h in record.headers if not h[0].startswith(HEADER))
-            headers = (*own, *_headers(key, topic, record.offset, change))
-            found.append(record._replace(headers=headers))
+            ours = dead_letter.headers_of(_cause(origin, record.offset, change))
+            own = dead_letter.own_headers(record.headers)
+            found.append(record._replace(headers=(*own, *ours)))
     return found
 
 
-def _headers(key: Key, topic: str, offset: int, change: Change) -> records.Headers:
-    values = {
-        "topic": topic,
-        "partition": str(key.partition),
-        "offset": str(offset),
-        "group": key.group_id,
-        "delivery.count": str(change.deliveries),
-        "message": MESSAGES[change.reason],
-    }
-    return tuple((HEADER + name, value.encode()) for name, value in values.items())
+def _cause(origin: _Origin, offset: int, change: Change) -> Cause:
+    why, key = MESSAGES[change.reason], origin.key
+    place = (origin.topic, key.partition, offset)
+    return Cause(key.group_id, why, *place, change.deliveries, {"state": origin.state})
 
 
 def read(log: PartitionLog, first: int, last: int) -> Iterator[Record]:
@@ -200,14 +234,7 @@ def _recent(log: PartitionLog) -> int | None:
 
 def _read_letters(found: Iterable[Record]) -> Iterator[Letter]:
     for record in found:
-        said = {name.removeprefix(HEADER): value for name, value in record.headers}
-        try:
-            yield Letter(
-                (said["group"] or b"").decode(),
-                (said["topic"] or b"").decode(),
-                int(said["partition"] or b""),
-                int(said["offset"] or b""),
-                record.timestamp,
-            )
-        except (KeyError, ValueError):
-            continue  # somebody else's record
+        said = dead_letter.cause_of(record.headers)
+        if said is not None and said.offset >= 0 and "state" in said.more:
+            place = (said.topic, said.partition, said.offset)
+            yield Letter(said.group, *place, said.more["state"])

@@ -11,7 +11,8 @@ Giving records back takes effect at once and is only noted in the log.
 The state may be put aside while somebody waits (an administrator sends the group elsewhere, the group is
 deleted). So whoever changes it says which state it has seen, and in the step of the append it is looked
 whether that still is the one: nothing that was decided on the old state reaches the new one, in memory or
-in the log. From the append of a new beginning on there is no state, until that is durable.
+in the log. From the append of a new beginning on there is no state, until that is durable; from the append
+of a tombstone on nothing is written at all.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
-from headwater.broker.shares import starting
+from headwater.broker.shares import start_offset
 from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import (
@@ -68,7 +69,8 @@ class Keeper:
         self._kept = kept
         self._outstanding: list[Sequence[Change]] = []
         """Changes of `state` on their way to the disk."""
-        self._is_gone = False
+        self.is_gone = False
+        """From the append of its tombstone on: nothing that is written may stand behind that."""
         self._opening = asyncio.Lock()
 
     # ---- life --------------------------------------------------------------------------------------
@@ -93,11 +95,7 @@ class Keeper:
     async def open(self) -> SharePartition:
         """The state; a group that comes for the first time begins where its config says."""
         if self.state is None:
-            async with self._opening:
-                if self._is_gone:
-                    raise StorageFailed(f"{self} has been deleted; it may begin again")
-                if self.state is None:
-                    await self._begin()
+            await self._shares.to_its_end(self._begin())
         state, source = self._known(), self.source
         if source is not None and state.move_start(source.log.start_offset):
             self._wake()
@@ -110,38 +108,50 @@ class Keeper:
         return self.state
 
     async def _begin(self) -> None:
+        async with self._opening:
+            if self.state is None:
+                await self._reset(await self._first_offset())
+
+    async def _first_offset(self) -> int:
         source = self.source
         if source is None:
             raise StorageFailed(f"{self.topic}-{self.key.partition} is gone")
         reset = self._shares.settings.group(self.key.group_id, "share.auto.offset.reset")
-        start = await self._shares.in_thread(
-            starting.offset_at, reset, source.log, self._shares.clock.now_ms()
+        return await self._shares.in_thread(
+            start_offset.offset_at, reset, source.log, self._shares.clock.now_ms()
         )
-        await self._reset(start)
 
     async def reset(self, start: int) -> None:
-        """Begin anew at this offset (-1: where the config will say), durably."""
+        """Begin anew at this offset (-1: where the config will say), durably. Raises StorageFailed."""
+        await self._shares.to_its_end(self._begin_at(start))
+
+    async def _begin_at(self, start: int) -> None:
         async with self._opening:
             await self._reset(start)
 
     async def _reset(self, start: int) -> None:
         await self._shares.states.ensure()
-        kept = self._kept
+        if self.is_gone:
+            raise StorageFailed(f"{self} has been deleted; it may begin again")
+        kept, known = self._kept, self._shares.states.known
         now_ms = self._shares.clock.now_ms()
         kept.snapshot_epoch += 1
         created = kept.created or now_ms
         value = Value(kept.snapshot_epoch, start, (), 0, kept.state_epoch + 1, created, now_ms)
         before = replace(kept)
-        self._shares.states.known[self.key] = kept
+        durable = promise(*self._shares.states.append(self.key, SNAPSHOT, value, kept))
+        is_first = known.setdefault(self.key, kept).created == 0
         self._shares.groups.setdefault(self.key.group_id, ShareGroup(self.key.group_id))
-        durable = promise(*self._shares.states.append(self.key, SNAPSHOT, value))
         kept.state_epoch, kept.created = value.state_epoch, created
-        kept.start, kept.updates, kept.reset_at = start, 0, now_ms
+        kept.start, kept.updates = start, 0
         try:
             await self._put_aside(durable)
         except StorageFailed:
             kept.state_epoch, kept.created = before.state_epoch, before.created
-            kept.start, kept.updates, kept.reset_at = before.start, before.updates, before.reset_at
+            kept.start, kept.updates = before.start, before.updates
+            if is_first:
+                known.pop(self.key, None)
+                self._shares.drop_unused(self.key.group_id)
             raise
         self.state = None if start < 0 else SharePartition(start)
         self._wake()
@@ -149,8 +159,13 @@ class Keeper:
     async def forget(self) -> None:
         """The group has nothing to do with this partition any more, durably."""
         async with self._opening:
-            await self._put_aside(promise(*self._shares.states.append(self.key, SNAPSHOT, None)))
-            self._is_gone = True
+            tombstone = promise(*self._shares.states.append(self.key, SNAPSHOT, None))
+            self.is_gone = True
+            try:
+                await self._put_aside(tombstone)
+            except StorageFailed:
+                self.is_gone = False
+                raise
 
     async def _put_aside(self, durable: asyncio.Future[None]) -> None:
         """Called in the step of the append; if the disk refuses it, the state is what it was."""
@@ -188,6 +203,8 @@ class Keeper:
             batch_size=batch_size,
             exactly=exactly,
         )
+        if taken:
+            self._shares.holds(member, self.key)
         self._arm()
         return taken
 
@@ -219,44 +236,41 @@ class Keeper:
     async def _settle(
         self, seen: SharePartition, changes: Sequence[Change]
     ) -> tuple[ErrorCode, str | None]:
-        plain = [change for change in changes if change.reason is Reason.NONE]
-        dead = [change for change in changes if change.reason is not Reason.NONE]
+        """Let all of it take effect once it is written down, or nothing: what was marked in the turn of
+        the decision is committed or undone here, whatever happens."""
         try:
-            if plain:
-                await self._write(seen, plain)
-            if dead:
+            if changes:
+                dead = [each for each in changes if each.reason is not Reason.NONE]
                 await self._bury(seen, dead)
-        except Overtaken as error:
-            return ErrorCode.invalid_record_state, str(error)
-        except (StorageFailed, TopicError, OSError) as error:
+                await self._write(seen, changes)
+        except BaseException as error:
+            self._undo(seen, changes)
+            if isinstance(error, Overtaken):
+                return ErrorCode.invalid_record_state, str(error)
+            if not isinstance(error, StorageFailed | TopicError | OSError):
+                raise
             logger.error("%s: an acknowledgement could not be written: %s", self, error)
             return ErrorCode.kafka_storage_error, str(error)
+        seen.commit(changes)
+        self._wake()
         return ErrorCode.none, None
 
     async def _bury(self, seen: SharePartition, dead: Sequence[Change]) -> None:
-        try:
-            if self.source is not None:
-                await self._shares.dead_letters.put(self.key, self.topic, self.source, dead)
-        except BaseException:
-            self._undo(seen, dead)
-            raise
-        await self._write(seen, dead)
+        if dead and self.source is not None:
+            if self.state is not seen:
+                raise Overtaken(f"{self} was told to begin elsewhere")
+            state = self._kept.identity(self.key)
+            await self._shares.dead_letters.put(self.key, state, self.topic, self.source, dead)
 
     async def _write(self, seen: SharePartition, changes: Sequence[Change]) -> None:
-        """Write down, then let it take effect. If it cannot be written, nothing has happened."""
+        """Durable when done."""
         outstanding = self._outstanding
+        durable = promise(*self._append(seen, changes))
+        outstanding.append(changes)
         try:
-            durable = promise(*self._append(seen, changes))
-            outstanding.append(changes)
-            try:
-                await durable
-            finally:
-                outstanding.remove(changes)
-        except BaseException:
-            self._undo(seen, changes)
-            raise
-        seen.commit(changes)
-        self._wake()
+            await durable
+        finally:
+            outstanding.remove(changes)
 
     def _undo(self, seen: SharePartition, changes: Iterable[Change]) -> None:
         seen.undo(changes, self._shares.now() + self.limits().lock_ms)
@@ -275,7 +289,10 @@ class Keeper:
         return states.append(self.key, UPDATE, value)
 
     def snapshot(self, changes: Sequence[Change] = ()) -> tuple[Partition, int]:
-        """Write the whole state, as the log will have it once everything under way is there."""
+        """Write the whole state, as the log will have it once everything under way is there. Raises
+        Overtaken, StorageFailed."""
+        if self.is_gone:
+            raise Overtaken(f"{self} has been deleted")
         kept = self._kept
         view = SharePartition(kept.start)
         if self.state is not None:

@@ -7,17 +7,21 @@ told last.
 
 Members are not written down: after a restart each one is unknown, is told so, and joins again with
 its next heartbeat. What the group has done with its records is in the log.
+
+The simple assignor of share groups (KIP-932): who reads which partition. Pure.
+
+Every partition has a reader, and every member something to read if it can be: with more partitions
+than members each partition goes to one member, with more members than partitions several share one.
+Members and partitions are dealt out in order, so that a small change moves little.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
-
-from headwater.broker.shares.assignor import Assignment, assign
 
 JOIN, LEAVE = 0, -1
 
@@ -39,7 +43,8 @@ class Member:
     client_id: str
     client_host: str
     rack_id: str | None
-    topics: tuple[str, ...]
+    topics: frozenset[str]
+    """As it says; not all of them need be there."""
     epoch: int = 0
     previous: int = 0
     """Its epoch before: a heartbeat whose answer was lost comes again with this one."""
@@ -57,15 +62,20 @@ class ShareGroup:
     epoch: int = 0
     members: dict[str, Member] = field(default_factory=dict)
     target: dict[str, Assignment] = field(default_factory=dict)
-    seen: tuple[object, ...] = ()
-    """The subscriptions and topics that `target` was made for."""
+    changes: int = 0
+    """Of its members and their subscriptions."""
+    seen: object = None
+    """The changes and topics that `target` was made for."""
+    looked_at: object = None
+    """The changes and the catalogue's version that `refresh` was last asked for."""
 
     @property
     def state(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    def subscribed(self) -> set[str]:
-        return {topic for member in self.members.values() for topic in member.topics}
+    def subscribed(self, known: frozenset[str]) -> frozenset[str]:
+        """Those of the known topics that a member subscribes to."""
+        return frozenset().union(*(member.topics & known for member in self.members.values()))
 
     def heartbeat(
         self,
@@ -88,7 +98,7 @@ class ShareGroup:
             )
         self._check_epoch(member, epoch)
         if topics is not None:
-            member.topics = tuple(sorted(set(topics)))
+            self._subscribe(member, topics)
         if rack_id is not None:
             member.rack_id = rack_id
         return member
@@ -108,12 +118,17 @@ class ShareGroup:
                     ErrorCode.group_max_size_reached,
                     f"The share group has reached its maximum capacity of {size_max} members.",
                 )
-            member = self.members[member_id] = Member(member_id, *client, rack_id, ())
+            member = self.members[member_id] = Member(member_id, *client, rack_id, frozenset())
+            self.changes += 1
         member.client_id, member.client_host = client
-        member.topics = tuple(sorted(set(topics or ())))
+        self._subscribe(member, topics or ())
         member.rack_id = rack_id
         member.epoch, member.previous, member.assigned = 0, 0, {}
         return member
+
+    def _subscribe(self, member: Member, topics: Iterable[str]) -> None:
+        before, member.topics = member.topics, frozenset(topics)
+        self.changes += before != member.topics
 
     @staticmethod
     def _check_epoch(member: Member, epoch: int) -> None:
@@ -130,25 +145,23 @@ class ShareGroup:
             )
 
     def leave(self, member_id: str) -> None:
-        self.members.pop(member_id, None)
+        if self.members.pop(member_id, None) is not None:
+            self.changes += 1
 
     def refresh(self, partitions: Mapping[str, tuple[uuid.UUID, int]]) -> bool:
         """Assign anew if members, subscriptions or topics have changed; True if so.
 
-        `partitions` says of each topic its id and how many it has.
+        `partitions` says of each topic its id and how many it has. What members say of topics that are
+        not there costs nothing here: it may be very much.
         """
-        wanted = {m.id: [t for t in m.topics if t in partitions] for m in self.members.values()}
-        known = {topic: partitions[topic] for topic in self.subscribed() if topic in partitions}
-        seen = (
-            tuple(sorted((m, tuple(t)) for m, t in wanted.items())),
-            tuple(sorted(known.items())),
-        )
-        subscriptions = tuple(sorted((m.id, m.topics) for m in self.members.values()))
-        if self.seen == (seen, subscriptions):
+        known = frozenset(partitions)
+        subscribed = {topic: partitions[topic] for topic in self.subscribed(known)}
+        if self.seen == (self.changes, subscribed):
             return False
-        self.seen = (seen, subscriptions)
+        self.seen = (self.changes, subscribed)
         self.epoch += 1
-        self.target = assign(wanted, known)
+        wanted = {member.id: member.topics & known for member in self.members.values()}
+        self.target = assign(wanted, subscribed)
         return True
 
     def tell(self, member: Member, asked_with: int, *, always: bool) -> Assignment | None:
@@ -167,3 +180,28 @@ class ShareGroup:
 
     def expired(self, now: int) -> list[str]:
         return [member.id for member in self.members.values() if member.deadline <= now]
+
+
+Assignment = dict[uuid.UUID, list[int]]
+
+
+def assign(
+    wanted: Mapping[str, Collection[str]], topics: Mapping[str, tuple[uuid.UUID, int]]
+) -> dict[str, Assignment]:
+    """For each member its partitions; `wanted` says which topics it subscribes to."""
+    result: dict[str, dict[uuid.UUID, set[int]]] = {member: {} for member in wanted}
+    turn = 0
+    for topic in sorted(topics):
+        topic_id, count = topics[topic]
+        members = sorted(member for member in wanted if topic in wanted[member])
+        if not members or not count:
+            continue
+        for number in range(max(count, len(members))):
+            # Go on dealing where the last topic stopped, or the first members would get it all.
+            member = members[(turn + number) % len(members)]
+            result[member].setdefault(topic_id, set()).add(number % count)
+        turn += count
+    return {
+        member: {topic_id: sorted(numbers) for topic_id, numbers in held.items()}
+        for member, held in result.items()
+    }

@@ -25,10 +25,11 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headwater.broker.errors import WireError
-from headwater.broker.guard import unsigned_varint
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.shares.state import Change, State
-from headwater.broker.wire import uvarint
+from headwater.wire.errors import WireError
+from headwater.wire.guard import unsigned_varint
+from headwater.wire.writer import uvarint
 
 SNAPSHOT, UPDATE = 0, 1
 
@@ -38,10 +39,6 @@ _BATCH = struct.Struct(">qqbhb")
 _COMPLETE = struct.Struct(">bbbi")
 _TYPE_AND_LENGTH = struct.Struct(">hh")
 _PARTITION = struct.Struct(">i")
-
-
-class BadRecord(Exception):
-    """Bytes that are no record of this topic."""
 
 
 class Key(NamedTuple):
@@ -104,6 +101,8 @@ def write_value(kind: int, value: Value) -> bytes:
 def read_value(kind: int, data: bytes) -> Value:
     try:
         return _read_value(kind, data)
+    except BadRecord:
+        raise
     except (struct.error, IndexError, ValueError, WireError) as error:
         raise BadRecord(f"a value that breaks off: {error}") from None
 

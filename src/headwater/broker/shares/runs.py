@@ -122,6 +122,12 @@ class Runs:
             del self._runs[: self._at(offset)]
         self.start = max(self.start, offset)
 
+    def drop_from(self, offset: int) -> None:
+        """Forget everything from this offset on."""
+        self._split(offset)
+        self._runs = [run for run in self._runs if run.last < offset]
+        self.start, self.end = min(self.start, offset), min(self.end, offset)
+
     def drop_final(self) -> None:
         """Forget what is settled at the front."""
         count = 0

@@ -3,7 +3,7 @@
 The ShareFetch and ShareAcknowledge handlers resume a session by group, member and epoch. Epoch 0
 begins one, -1 ends it, and each request in between counts up by one, so that a lost or repeated
 request is noticed. A session ends with its connection; whoever ends it gives the records back. The
-number of sessions is bounded.
+number of sessions is bounded, and so is that of the partitions of each and of all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 INITIAL, FINAL = 0, -1
+SESSION_PARTITIONS_MAX = 10_000
+"""Of one session: an empty request is answered by a look at all of them."""
+PARTITIONS_MAX = 200_000
+"""Of all sessions: some 40 MB."""
+CONNECTION_SESSIONS_MAX = 100
+"""Of one connection: a consumer has one, and nobody is to take all that there are."""
 _EPOCH_MAX = 2**31 - 1
 
 Place = tuple[uuid.UUID, int]
@@ -60,6 +66,8 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[SessionKey, Session] = {}
         self._by_connection: dict[Any, set[SessionKey]] = {}
+        self._places = 0
+        """Partitions of all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -67,7 +75,8 @@ class Sessions:
     def begin(self, key: SessionKey, connection: Any, sessions_max: int) -> Session:
         """A new session, in the place of an old one of the same member. Raises SessionError."""
         self.end(key)
-        if len(self._sessions) >= sessions_max:
+        mine = self._by_connection.get(connection, ())
+        if len(self._sessions) >= sessions_max or len(mine) >= CONNECTION_SESSIONS_MAX:
             raise SessionError(ErrorCode.share_session_limit_reached)
         session = self._sessions[key] = Session(key, connection)
         self._by_connection.setdefault(connection, set()).add(key)
@@ -84,10 +93,26 @@ class Sessions:
             session.epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
         return session
 
+    def has(self, session: Session) -> bool:
+        """Whether it has neither ended nor been replaced."""
+        return self._sessions.get(session.key) is session
+
+    def update(self, session: Session, added: Iterable[Place], forgotten: Iterable[Place]) -> None:
+        """Raises SessionError if there are too many partitions then: the session must end, and the client
+        begins anew."""
+        before = len(session.places)
+        session.places.update(dict.fromkeys(added))
+        for place in forgotten:
+            session.places.pop(place, None)
+        self._places += len(session.places) - before
+        if len(session.places) > SESSION_PARTITIONS_MAX or self._places > PARTITIONS_MAX:
+            raise SessionError(ErrorCode.share_session_limit_reached)
+
     def end(self, key: SessionKey) -> bool:
         session = self._sessions.pop(key, None)
         if session is None:
             return False
+        self._places -= len(session.places)
         keys = self._by_connection.get(session.connection)
         if keys is not None:
             keys.discard(key)
@@ -100,10 +125,3 @@ class Sessions:
 
     def of_group(self, group_id: str) -> list[SessionKey]:
         return [key for key in self._sessions if key.group_id == group_id]
-
-
-def update(session: Session, added: Iterable[Place], forgotten: Iterable[Place]) -> None:
-    for place in added:
-        session.places.setdefault(place, None)
-    for place in forgotten:
-        session.places.pop(place, None)

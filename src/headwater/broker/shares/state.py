@@ -161,7 +161,7 @@ class SharePartition:
             left -= sum(each.last - each.first + 1 for each in got)
             for each in got:
                 _append(taken, each, batch_size)
-            if left <= 0:
+            if left <= 0 or follows > self.end:  # as much is in flight as may be
                 break
         if taken:
             self.runs.merge(taken[0].first, taken[-1].last)

@@ -16,18 +16,16 @@ from dataclasses import dataclass, field
 
 from headwater.broker import internal_topics
 from headwater.broker.catalogue import Catalogue
+from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.partition import Partition
 from headwater.broker.shares import records
-from headwater.broker.shares.records import SNAPSHOT, UPDATE, BadRecord, Key, Value
+from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import SharePartition
 from headwater.broker.topics import Topics
 from headwater.record import batch as batches
 from headwater.record import records as log_records
 
 NAME = internal_topics.SHARE_GROUP_STATE
-
-NEVER_WRITTEN = 2**31
-"""As a number of updates since the last snapshot: there is none in this log."""
 
 logger = logging.getLogger("headwater.broker")
 
@@ -46,8 +44,13 @@ class Kept:
     """Offset of the last snapshot: what is before it is superfluous."""
     updates: int = 0
     """Since the last snapshot."""
-    reset_at: int = 0
-    """When it began, or was told to begin elsewhere, as far as the log still tells; in ms."""
+    number: int = -1
+    """Of the partition that has its records, once there are some."""
+
+    def identity(self, key: Key) -> str:
+        """Of this state, and of none that there was before it: the group may have been deleted, or sent
+        elsewhere, and the topic made again."""
+        return f"{kafka_uuid(key.topic_id)}/{self.created}/{self.state_epoch}"
 
 
 @dataclass(slots=True)
@@ -58,68 +61,54 @@ class StateTopic:
     catalogue: Catalogue
     now_ms: Callable[[], int]
     known: dict[Key, Kept] = field(default_factory=dict)
-    _id: uuid.UUID | None = None
-    """Of the topic that `known` was read from, or written to."""
 
     # ---- writing -----------------------------------------------------------------------------------
 
     async def ensure(self) -> None:
         """Make the topic on first use. Raises StorageFailed."""
         await self.topics.ensure(NAME)
-        self._notice()
 
-    def _notice(self) -> None:
-        """If somebody has deleted the topic, what memory knows must be written to the new one."""
-        topic = self.catalogue.topics.get(NAME)
-        if topic is None or topic.id == self._id:
-            return
-        if self._id is not None:
-            for kept in self.known.values():
-                kept.snapshot_at, kept.updates = 0, NEVER_WRITTEN
-        self._id = topic.id
-
-    @property
-    def is_there(self) -> bool:
-        return NAME in self.catalogue.topics
-
-    def append(self, key: Key, kind: int, value: Value | None) -> tuple[Partition, int]:
-        """Stage a record; durable when `partition.durable(offset)` says so. Raises StorageFailed."""
-        self._notice()
+    def append(
+        self, key: Key, kind: int, value: Value | None, kept: Kept | None = None
+    ) -> tuple[Partition, int]:
+        """Stage a record; durable when `partition.durable(offset)` says so. `kept`: of a share-partition
+        that is not known yet. Raises StorageFailed."""
         partition = self.partition(key)
         now_ms = self.now_ms()
         body = None if value is None else records.write_value(kind, value)
         record = log_records.Record(0, now_ms, records.write_key(kind, key), body)
         data = log_records.build([record])
         offset = partition.append(data, batches.read_header(data), now_ms)
+        if (known := kept or self.known.get(key)) is not None:
+            known.number = partition.number
         if kind == SNAPSHOT and value is not None:
-            kept = self.known[key]
+            found = kept or self.known[key]
 
             def written(error: Exception | None) -> None:
                 if error is None:
-                    kept.snapshot_at = offset
+                    found.snapshot_at = offset
 
             partition.when_durable(offset + 1, written)
         return partition, offset + 1
 
     def partition(self, key: Key) -> Partition:
-        """Where its records are. Raises StorageFailed if somebody has deleted the topic."""
+        """Where its records are. Raises StorageFailed if that is offline."""
         return self.topics.internal(NAME, _coordinator_key(key))
 
     # ---- reading -----------------------------------------------------------------------------------
 
     def replay(self) -> None:
         """At start: everything that the log tells."""
-        self._notice()
         for number, batch in self.topics.replay(NAME):
             for offset, _, key, value, *_ in batch.records:
                 if key is None:
                     continue
                 try:
-                    self._apply(offset, key, value)
+                    self._apply(number, offset, key, value)
                 except BadRecord as error:
                     logger.error("%s-%d: offset %d is skipped: %s", NAME, number, offset, error)
 
-    def _apply(self, offset: int, key_bytes: bytes, value_bytes: bytes | None) -> None:
+    def _apply(self, number: int, offset: int, key_bytes: bytes, value_bytes: bytes | None) -> None:
         kind, key = records.read_key(key_bytes)
         if value_bytes is None:
             if kind == SNAPSHOT:
@@ -127,9 +116,8 @@ class StateTopic:
             return
         value = records.read_value(kind, value_bytes)
         kept = self.known.setdefault(key, Kept(state_epoch=-1))
+        kept.number = number
         if kind == SNAPSHOT:
-            if value.state_epoch != kept.state_epoch:
-                kept.reset_at = value.written
             kept.state_epoch, kept.created = value.state_epoch, value.created
             kept.snapshot_epoch, kept.snapshot_at, kept.updates = value.snapshot_epoch, offset, 0
             kept.start = value.start
@@ -149,28 +137,50 @@ class StateTopic:
             kept.state.restore(change)
         kept.start = kept.state.start
 
+    def forget_lost(self) -> set[Key]:
+        """A partition may have lost its end (a power cut with `durability=os`, a repair), of which groups
+        know more than there is. Its next records get those offsets, and nobody has seen them: what is
+        known of the lost ones is forgotten. The state counts as another one then, so that no dead letter
+        of a lost record speaks for the one that gets its offset. Returns where that was so."""
+        found: set[Key] = set()
+        for key, kept in self.known.items():
+            topic = self.catalogue.by_id.get(key.topic_id)
+            source = topic and self.topics.partitions.get((topic.name, key.partition))
+            if kept.state is None or not source or kept.state.end <= source.log.durable_offset:
+                continue
+            logger.error(
+                "share group %s: what it knows of %s-%d reaches to offset %d, but the records from %d on "
+                "are lost; those that are written there now are delivered",
+                key.group_id,
+                source.topic,
+                source.number,
+                kept.state.end - 1,
+                source.log.durable_offset,
+            )
+            kept.state.runs.drop_from(source.log.durable_offset)
+            kept.start, kept.state_epoch = kept.state.start, kept.state_epoch + 1
+            found.add(key)
+        return found
+
     # ---- keeping it short --------------------------------------------------------------------------
 
     def stale(self, records_max: int) -> list[Key]:
-        """Share-partitions whose last snapshot lies so far back that the log cannot be pruned, or is
-        not in this log at all. Raises StorageFailed."""
-        self._notice()
-        found: list[Key] = []
-        for key, kept in self.known.items():
-            behind = self.partition(key).log.next_offset - kept.snapshot_at
-            if behind > records_max or kept.updates >= NEVER_WRITTEN:
-                found.append(key)
-        return found
+        """Share-partitions whose last snapshot lies so far back that the log cannot be pruned."""
+        partitions = self.topics.partitions.items()
+        ends = {number: each.log.next_offset for (name, number), each in partitions if name == NAME}
+        return [
+            key
+            for key, kept in self.known.items()
+            if ends.get(kept.number, 0) - kept.snapshot_at > records_max
+        ]
 
     def prune(self) -> bool:
-        """Let each log start at the first record that is still needed; True if one moved. Raises
-        StorageFailed."""
-        self._notice()
+        """Let each log start at the first record that is still needed; True if one moved."""
         topic = self.catalogue.topics.get(NAME)
         needed: dict[int, int] = {}
-        for key, kept in self.known.items():
-            number = self.partition(key).number
-            needed[number] = min(kept.snapshot_at, needed.get(number, kept.snapshot_at))
+        for kept in self.known.values():
+            before = needed.get(kept.number, kept.snapshot_at)
+            needed[kept.number] = min(kept.snapshot_at, before)
         moved = False
         for number in range(topic.partitions if topic else 0):
             partition = self.topics.partitions.get((NAME, number))

@@ -7,13 +7,13 @@ by an old one is told to ask again.
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headwater.broker.settings.definitions import BadValue, parse
 from headwater.broker.settings.subscription import SUBSCRIPTION, patterns
+from headwater.wire.regex import Regex
 
 INTERVAL_MS = 300_000
 
@@ -22,7 +22,7 @@ class Subscription(NamedTuple):
     """One subscription, ready to be matched."""
 
     interval_ms: int
-    match: dict[str, re.Pattern[str]]
+    match: dict[str, Regex]
     metrics: list[str]
 
 
@@ -66,5 +66,5 @@ def wanted(subscriptions: Mapping[str, Subscription], client: Mapping[str, str])
     return Wanted(number, interval_ms, metrics)
 
 
-def _fits(client: Mapping[str, str], selector: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(client.get(selector, "")) is not None
+def _fits(client: Mapping[str, str], selector: str, pattern: Regex) -> bool:
+    return pattern.matches(client.get(selector, ""))

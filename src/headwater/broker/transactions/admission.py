@@ -1,8 +1,10 @@
-"""May a transactional batch be stored? Asked by Produce, once for each partition and transaction.
+"""May a transactional batch be stored? Asked by Produce for every batch, those that are sent again too.
 
-A partition in which the producer has a transaction open needs no question. Otherwise the coordinator
-decides: with transaction version 2 (Produce 12+) all partitions of the request are added to the
-transaction at once, before that the client must have added them (KIP-890).
+The coordinator decides: with transaction version 2 (Produce 12+) all partitions of the request are added
+to the transaction at once, before that the client must have added them (KIP-890). That the producer has
+a transaction open in the partition is no answer: the disk may have refused the record that adds it. No
+batch is acknowledged before the coordinator's value that names its partition is durable. Requests to excise
+are no part of a transaction: they are carried out at once, and no abort brings back what was removed.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Collection
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.state_manager import Written
@@ -29,6 +32,8 @@ class NotAdmitted(Exception):
 
 
 _SENTENCES = {
+    ErrorCode.invalid_topic_exception: "A request to excise is carried out at once and cannot be taken back: "
+    "write it outside of the transaction.",
     ErrorCode.invalid_txn_state: "Partition was not added to the transaction",
     ErrorCode.not_enough_replicas: "Unable to verify the partition has been added to the transaction.",
 }
@@ -47,10 +52,12 @@ class Admission:
         self._coordinator = coordinator
         self._name = name
         self._version = version
-        self._partitions = partitions
+        self._partitions = frozenset(partitions)
 
     def admit(self, producer: Producer, partition: TopicPartition) -> Written | None:
         """What must be durable, too, before the batch is acknowledged. Raises NotAdmitted."""
+        if partition[0] == internal_topics.EXCISIONS:
+            raise NotAdmitted(ErrorCode.invalid_topic_exception)
         error, written = self._ask(producer, partition)
         error = for_older_clients(error, self._version >= ABORTABLE_SINCE)
         if error is ErrorCode.concurrent_transactions and self._version < IMPLICIT_SINCE:
@@ -66,7 +73,7 @@ class Admission:
     ) -> tuple[ErrorCode, Written | None]:
         if self._version >= IMPLICIT_SINCE:
             return self._coordinator.add_now(self._name, producer, self._partitions)
-        return self._coordinator.verify(self._name, producer, partition), None
+        return self._coordinator.verify(self._name, producer, partition)
 
 
 def for_older_clients(error: ErrorCode, knows_abortable: bool) -> ErrorCode:

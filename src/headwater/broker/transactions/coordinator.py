@@ -12,8 +12,9 @@ next start, because what is written so far says what is missing:
 
 EndTxn is answered after step 3 (Kafka answers after step 1, and then makes the client try again until
 step 3 is done). With transaction version 2 a Produce adds its partition by itself: the batch and the
-record of the addition are staged together and acknowledged when both are durable. Should a crash keep
-the batch without the record, `_adopt_strays` makes up for it at the next start.
+record of the addition are staged together and acknowledged when both are durable. Should the disk, or a
+crash, keep the batch without the record, `hanging_transactions` makes up for it, and no end is decided
+before that.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from headwater.broker.catalogue import Catalogue
 from headwater.broker.clock import Clock
 from headwater.broker.partition import Partition
 from headwater.broker.settings import Settings
+from headwater.broker.slices import pieces
 from headwater.broker.supervisor import Supervisor
 from headwater.broker.transactions import moves
+from headwater.broker.transactions.hanging_transactions import HangingTransactions
 from headwater.broker.transactions.markers import Marker, Markers
 from headwater.broker.transactions.moves import Move, Producer
 from headwater.broker.transactions.state_manager import Overtaken, StateManager, Written
@@ -46,6 +49,8 @@ from headwater.log.partition import StorageFailed
 logger = logging.getLogger("headwater.broker")
 
 RETRY_SECONDS = 1.0
+AT_ONCE = 100
+"""So many transactions are ended, or ids forgotten, in one turn of the event loop."""
 
 
 class TransactionCoordinator:
@@ -64,15 +69,16 @@ class TransactionCoordinator:
         self._clock = clock
         self._catalogue = catalogue
         self._store = store
-        self._partitions = partitions
         self._supervisor = supervisor
-        self._state = StateManager(store, prepared=self._begin_ending, lost=self._values_lost)
+        self._state = StateManager(
+            store, prepared=self._begin_ending, lost=lambda: self.hanging.settle()
+        )
+        self.hanging = HangingTransactions(
+            self._state, markers, partitions, clock.now_ms, self._spawn
+        )
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
-        self._is_adopting = False
-        self._has_strays = False
-        """The disk refused to let batches join their transactions again: to be tried once more."""
 
     # ---- life ----------------------------------------------------------------------------------
 
@@ -87,7 +93,7 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         """Finish what was decided before the broker stopped, and watch the time from now on."""
-        self._values_lost()
+        self.hanging.settle()
         for name, known in list(self.transactions.items()):
             if known.is_prepared:
                 self._begin_ending(name)
@@ -109,72 +115,7 @@ class TransactionCoordinator:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _adopt_strays(self) -> None:
-        """Transactions that are open in a partition and unknown here would hold its readers forever.
-
-        The producer still is in that epoch: the batch was added to its transaction, and only the
-        record of that was lost. Otherwise nobody will ever end it, so it is aborted.
-        """
-        self._catch_up()
-        owners = {known.producer_id: known for known in self.transactions.values()}
-        for partition in self._partitions():
-            for producer_id in list(partition.log.producers.open_transactions):
-                name = owners[producer_id].id if producer_id in owners else ""
-                self._adopt(partition, producer_id, self.transactions.get(name))
-
-    def _catch_up(self) -> None:
-        """A value must never be behind the partitions: its markers and its producer would be fenced."""
-        owners = {known.producer_id: known for known in self.transactions.values()}
-        newest: dict[str, int] = {}
-        open_in: dict[str, set[TopicPartition]] = {}
-        for partition in self._partitions():
-            for producer_id, found in partition.log.producers.by_id.items():
-                known = owners.get(producer_id)
-                if known is not None and found.epoch > known.epoch:
-                    newest[known.id] = max(found.epoch, newest.get(known.id, NO_EPOCH))
-                    if found.transaction_start >= 0:
-                        open_in.setdefault(known.id, set()).add((partition.topic, partition.number))
-        for name, epoch in newest.items():
-            logger.warning("transaction %s: values were lost, up to epoch %d", name, epoch)
-            known = self.transactions[name]
-            where = frozenset(open_in.get(name, ()))
-            caught_up = moves.catch_up(known, epoch, where, self._clock.now_ms())
-            self._state.change(name, known, caught_up)
-
-    def _adopt(self, partition: Partition, producer_id: int, known: Transaction | None) -> None:
-        where = (partition.topic, partition.number)
-        found = partition.log.producers.by_id[producer_id]
-        if known is not None and where in known.partitions:
-            return
-        producer = Producer(producer_id, found.epoch)
-        move = moves.add(known, producer, [where], 2, self._clock.now_ms())
-        if move.value is not None:
-            logger.warning("%s-%d: a batch joins transaction %s again", *where, move.value.id)
-            self._state.change(move.value.id, known, move.value)
-        else:
-            logger.warning("%s-%d: a transaction that nobody knows is aborted", *where)
-            marker = Marker(*producer, False, max(0, found.coordinator_epoch))
-            self._spawn(self._abort_stray(marker, where))
-
-    async def _abort_stray(self, marker: Marker, where: TopicPartition) -> None:
-        errors = await self.markers.write(marker, [where])
-        if ErrorCode.kafka_storage_error in errors.values():
-            self._has_strays = True
-
     # ---- writing -------------------------------------------------------------------------------
-
-    def _values_lost(self) -> None:
-        """A crash has taken values, or the disk has refused them and memory went back: batches may have
-        lost theirs. What the disk refuses now is tried again later (`abort_overdue`)."""
-        if self._is_adopting:
-            return  # it has refused what this very look has written
-        self._is_adopting, self._has_strays = True, False
-        try:
-            self._adopt_strays()
-        except StorageFailed:
-            self._has_strays = True
-        finally:
-            self._is_adopting = False
 
     async def _carry_out(self, name: str, seen: Transaction | None, move: Move) -> ErrorCode:
         """Write what was decided and wait for it; an error that was decided stands."""
@@ -214,6 +155,8 @@ class TransactionCoordinator:
                 new_id = await self._catalogue.next_producer_id()
         except StorageFailed:
             return ErrorCode.coordinator_not_available, nobody
+        if self.hanging.holds(name):
+            return ErrorCode.coordinator_not_available, nobody
         known, now_ms = self.transactions.get(name), self._clock.now_ms()
         if new_id == NO_ID and moves.needs_new_id(known, expected):
             return ErrorCode.concurrent_transactions, nobody  # things have changed meanwhile
@@ -234,7 +177,8 @@ class TransactionCoordinator:
     def add_now(
         self, name: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> tuple[ErrorCode, Written | None]:
-        """The same without waiting, for a Produce that waits for its batches anyway."""
+        """The same without waiting, for whoever writes and waits for that anyway; what has to be durable
+        as well, be it that somebody else has written it."""
         known = self.transactions.get(name)
         move = moves.add(known, producer, partitions, 2, self._clock.now_ms())
         if move.value is not None:
@@ -244,9 +188,12 @@ class TransactionCoordinator:
                 return ErrorCode.coordinator_not_available, None
         return move.error, self._state.written(name)
 
-    def verify(self, name: str, producer: Producer, partition: TopicPartition) -> ErrorCode:
-        """May the producer write to that partition? For those who must have added it before."""
-        return moves.verify(self.transactions.get(name), producer, partition)
+    def verify(
+        self, name: str, producer: Producer, partition: TopicPartition
+    ) -> tuple[ErrorCode, Written | None]:
+        """The same for those who must have added the partition before."""
+        error = moves.verify(self.transactions.get(name), producer, partition)
+        return error, self._state.written(name)
 
     async def end(
         self, name: str, producer: Producer, commit: bool, version: int
@@ -259,6 +206,8 @@ class TransactionCoordinator:
                 next_id = await self._catalogue.next_producer_id()
             except StorageFailed:
                 return ErrorCode.coordinator_not_available, nobody
+        if self.hanging.holds(name):
+            return ErrorCode.coordinator_not_available, nobody
         known = self.transactions.get(name)
         if next_id == NO_ID and moves.needs_next_id(known, version):
             return ErrorCode.concurrent_transactions, nobody
@@ -293,14 +242,15 @@ class TransactionCoordinator:
     async def _end(self, name: str) -> None:
         """Markers everywhere, then the last record; again and again until it is done, whatever
         comes in between: readers of the partitions wait for it."""
+        marked = set[TopicPartition]()
         while (known := self.transactions.get(name)) is not None and known.is_prepared:
             ended = False
             with self._supervisor.duty("transaction ends", name):
-                ended = await self._try_to_end(known)
+                ended = await self._try_to_end(known, marked)
             if not ended:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _try_to_end(self, known: Transaction) -> bool:
+    async def _try_to_end(self, known: Transaction, marked: set[TopicPartition]) -> bool:
         if await self._state.durable(known.id) is not ErrorCode.none:
             return False
         try:
@@ -308,8 +258,7 @@ class TransactionCoordinator:
             seen = self.markers.coordinator_epoch(known.producer_id, known.partitions)
             epoch = max(seen, self._store.partition_of(known.id).log.epoch)
             marker = Marker(known.producer_id, known.epoch, known.commits, epoch)
-            errors = await self.markers.write(marker, sorted(known.partitions))
-            if ErrorCode.kafka_storage_error in errors.values():
+            if not await self.markers.write_left(marker, known.partitions, marked):
                 return False
             self._state.change(known.id, known, moves.complete(known, self._clock.now_ms()))
         except (StorageFailed, Overtaken):
@@ -325,15 +274,30 @@ class TransactionCoordinator:
             )
             await asyncio.sleep(interval / 1000)
             with self._supervisor.duty("transaction time-outs"):
-                self.abort_overdue()
+                self.hanging.settle_rest()
+                await self._in_turns(self.overdue(), self.abort_overdue)
 
-    def abort_overdue(self) -> None:
-        """Decide the end of transactions that have been open for too long, and begin it."""
-        if self._has_strays:
-            self._values_lost()
+    async def _in_turns(self, names: list[str], end: Callable[[Iterable[str]], None]) -> None:
+        """There may be very many of them: others are served in between."""
+        for some in pieces(names, AT_ONCE):
+            end(some)
+            await asyncio.sleep(0)
+
+    def overdue(self) -> list[str]:
         now_ms = self._clock.now_ms()
-        for name, known in list(self.transactions.items()):
+        return [name for name, each in self.transactions.items() if moves.is_overdue(each, now_ms)]
+
+    def abort_overdue(self, names: Iterable[str] | None = None) -> None:
+        """Decide the end of (these) transactions that have been open for too long, and begin it."""
+        if names is None:
+            self.hanging.settle_rest()
+            names = self.overdue()
+        now_ms = self._clock.now_ms()
+        for name in names:
             with self._supervisor.duty("transaction time-outs", name):
+                known = self.transactions.get(name)
+                if known is None or name in self.hanging.held:
+                    continue
                 if moves.is_overdue(known, now_ms):
                     self._state.change(name, known, moves.fence(known, now_ms))
                     logger.info("transaction %s is aborted: it took too long", name)
@@ -345,14 +309,18 @@ class TransactionCoordinator:
             )
             await asyncio.sleep(interval / 1000)
             with self._supervisor.duty("transactional id expiry"):
-                self.forget_expired()
+                await self._in_turns(self.expired(), self.forget_expired)
 
-    def forget_expired(self) -> None:
-        """Write tombstones for ids that nobody has used for long."""
-        expiration_ms = self._settings.get("transactional.id.expiration.ms")
+    def expired(self, names: Iterable[str] | None = None) -> list[str]:
+        """Those (of these) ids that nobody has used for long."""
         now_ms = self._clock.now_ms()
-        for name, known in list(self.transactions.items()):
+        after_ms = self._settings.get("transactional.id.expiration.ms")
+        found = ((name, self.transactions.get(name)) for name in names or self.transactions)
+        return [name for name, each in found if each and moves.is_expired(each, now_ms, after_ms)]
+
+    def forget_expired(self, names: Iterable[str] | None = None) -> None:
+        """Write tombstones for (these) ids that nobody has used for long."""
+        for name in self.expired(names):
             with self._supervisor.duty("transactional id expiry", name):
-                expired = moves.is_expired(known, now_ms, expiration_ms)
-                if expired and self._state.written(name) is None:
-                    self._state.change(name, known, None)
+                if name not in self.hanging.held and self._state.written(name) is None:
+                    self._state.change(name, self.transactions[name], None)

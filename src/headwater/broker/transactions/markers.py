@@ -8,7 +8,7 @@ second one ends nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.offsets_topic import NAME as OFFSETS
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
+from headwater.broker.slices import SLICE_ELEMENTS, pieces
 from headwater.broker.transactions.transaction import TopicPartition
 from headwater.log.partition import StorageFailed
 from headwater.log.producers import CoordinatorFenced, FencedEpoch
@@ -31,6 +32,10 @@ class Marker(NamedTuple):
     commit: bool
     coordinator_epoch: int
 
+    def raised_to(self, epoch: int, coordinator_epoch: int) -> Marker:
+        epochs = max(self.epoch, epoch), max(self.coordinator_epoch, coordinator_epoch)
+        return Marker(self.producer_id, epochs[0], self.commit, epochs[1])
+
 
 class PendingOffsets(Protocol):
     """The groups' offsets that wait for the end of a transaction."""
@@ -42,25 +47,53 @@ class Markers:
     def __init__(
         self,
         partition: Callable[[str, int], Partition | None],
+        absence: Callable[[str, int], ErrorCode],
         pending: PendingOffsets,
         now_ms: Callable[[], int],
     ) -> None:
         self._partition = partition
+        self._absence = absence
         self._pending = pending
         self._now_ms = now_ms
 
     async def write(
-        self, marker: Marker, partitions: Iterable[TopicPartition], *, strict: bool = False
+        self,
+        marker: Marker,
+        partitions: Iterable[TopicPartition],
+        *,
+        strict: bool = False,
+        decided: bool = False,
     ) -> dict[TopicPartition, ErrorCode]:
         """The outcome for each partition; durable where it is `none`.
 
         `strict`: the marker's epoch must be higher than any the partition knows of the producer.
+        `decided`: by the coordinator, and durable; no epoch that a partition has seen keeps it from being
+        written, it is raised to that one.
         """
-        wanted = list(partitions)
+        wanted = list(dict.fromkeys(partitions))
+        staged: list[asyncio.Future[None] | ErrorCode] = []
         # All are staged before the first is waited for: they share what commits there are.
-        staged = [self._stage(marker, *each, strict) for each in wanted]
-        errors = await asyncio.gather(*map(self._finish, staged))
+        for some in pieces(wanted, SLICE_ELEMENTS):
+            if staged:
+                await asyncio.sleep(0)  # there may be thousands: others are served in between
+            staged += [self.stage(marker, *each, strict=strict, decided=decided) for each in some]
+        errors = await asyncio.gather(*map(self.finish, staged))
         return dict(zip(wanted, errors, strict=True))
+
+    async def write_left(
+        self, marker: Marker, partitions: Set[TopicPartition], done: set[TopicPartition]
+    ) -> bool:
+        """The markers of an end that was decided: each once, however long another partition is offline.
+
+        `done`: the partitions that have theirs, durably; more are added. Whether all have it: then it is
+        empty again, for whatever ends next.
+        """
+        errors = await self.write(marker, sorted(partitions - done), decided=True)
+        done.update(each for each, error in errors.items() if error is ErrorCode.none)
+        is_whole = are_written(errors)
+        if is_whole:
+            done.clear()
+        return is_whole
 
     def coordinator_epoch(self, producer_id: int, partitions: Iterable[TopicPartition]) -> int:
         """The highest that any of these partitions has seen in a marker for this producer."""
@@ -68,12 +101,22 @@ class Markers:
         seen = (each.log.producers.by_id.get(producer_id) for each in found if each is not None)
         return max((each.coordinator_epoch for each in seen if each is not None), default=-1)
 
-    def _stage(
-        self, marker: Marker, topic: str, number: int, strict: bool
+    def stage(
+        self,
+        marker: Marker,
+        topic: str,
+        number: int,
+        *,
+        strict: bool = False,
+        decided: bool = False,
     ) -> asyncio.Future[None] | ErrorCode:
+        """Append one in this turn, for `finish` to wait for; see `write`."""
         partition = self._partition(topic, number)
         if partition is None:
-            return ErrorCode.unknown_topic_or_partition
+            return self._absence(topic, number)
+        known = partition.log.producers.by_id.get(marker.producer_id)
+        if decided and known is not None:
+            marker = marker.raised_to(known.epoch, known.coordinator_epoch)
         try:
             partition.log.producers.check_marker(
                 marker.producer_id, marker.epoch - strict, marker.coordinator_epoch
@@ -107,7 +150,8 @@ class Markers:
 
         partition.when_durable(next_offset, done)
 
-    async def _finish(self, staged: asyncio.Future[None] | ErrorCode) -> ErrorCode:
+    async def finish(self, staged: asyncio.Future[None] | ErrorCode) -> ErrorCode:
+        """How that went, once it is known."""
         if isinstance(staged, ErrorCode):
             return staged
         try:
@@ -115,3 +159,9 @@ class Markers:
         except StorageFailed:
             return ErrorCode.kafka_storage_error
         return ErrorCode.none
+
+
+def are_written(errors: Mapping[TopicPartition, ErrorCode]) -> bool:
+    """Every partition that there still is has its marker; nothing else may pass for an end."""
+    gone = ErrorCode.unknown_topic_or_partition
+    return all(each is ErrorCode.none or each is gone for each in errors.values())

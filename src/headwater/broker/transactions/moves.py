@@ -52,6 +52,8 @@ def needs_new_id(known: Transaction | None, expected: Producer | None) -> bool:
     if known is None:
         return True
     matches = expected is None or expected.epoch == known.epoch
+    if known.epoch >= EPOCH_MAX and expected is not None:  # a retry would get the last epoch
+        matches = matches or expected.epoch == known.last_epoch
     return known.is_exhausted and matches and not known.is_prepared
 
 
@@ -173,7 +175,7 @@ def verify(known: Transaction | None, producer: Producer, partition: TopicPartit
 def _refusal(known: Transaction | None, producer: Producer) -> ErrorCode:
     if known is None or known.producer_id != producer.id:
         return ErrorCode.invalid_producer_id_mapping
-    if known.epoch != producer.epoch:
+    if known.epoch != producer.epoch or producer.epoch >= EPOCH_MAX:  # the last one is nobody's
         return ErrorCode.producer_fenced
     return ErrorCode.concurrent_transactions if known.is_prepared else OK
 
@@ -256,9 +258,8 @@ def _prepared(
         version=version,
     )
     if version >= EPOCH_BUMP_VERSION:
-        value = replace(
-            value, epoch=known.epoch + 1, last_epoch=known.epoch, next_producer_id=next_id
-        )
+        raised = min(known.epoch + 1, EPOCH_MAX)
+        value = replace(value, epoch=raised, last_epoch=known.epoch, next_producer_id=next_id)
     return value
 
 
@@ -279,10 +280,11 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 def catch_up(
     known: Transaction, epoch: int, open_in: frozenset[TopicPartition], now_ms: int
 ) -> Transaction:
-    """Partitions have seen this producer in a later epoch: the values in between were lost. Whatever is
-    open is aborted, since how it was to end nobody knows; nothing of the earlier epoch can be open."""
+    """Partitions have seen this producer in a later epoch: the values in between were lost, or somebody
+    has written under its id. Whatever is open in that epoch is aborted, since how it was to end nobody
+    knows; nothing of the earlier one can be open, unless its end is decided, and that stands."""
     raised = replace(known, epoch=epoch, last_epoch=NO_EPOCH, updated_ms=now_ms)
-    if not open_in and known.state in (State.EMPTY, *COMPLETED):
+    if not open_in and known.state is not State.ONGOING:
         return raised
     ongoing = replace(
         raised, state=State.ONGOING, partitions=known.partitions | open_in, start_ms=now_ms

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from headwater.broker.groups.cursor import BadRecord, Cursor
 from headwater.broker.transactions.transaction import NO_ID, State, TopicPartition, Transaction
-from headwater.broker.wire import uvarint
+from headwater.wire.writer import uvarint
 
 _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")

@@ -4,8 +4,9 @@ The coordinator decides (`moves`) and calls `change`, which is the only way to w
 changes one must say which value it has seen, and in the same step it is looked whether that still
 stands: nobody can overwrite what was decided meanwhile, however long it has waited in between. The new
 value goes to memory and to the log at once, so both have the same order; it counts when it is durable.
-If the disk refuses a write, the ids of that partition go back to what its log says, and no others:
-those may have changes on their way to the disk.
+What cannot even be appended changes nothing, here as in the log. If the disk refuses a write later, the
+ids of that partition go back to what its log says, and no others: those may have changes on their way to
+the disk.
 """
 
 from __future__ import annotations
@@ -65,11 +66,7 @@ class StateManager:
         if self.values.get(name) is not seen:
             raise Overtaken(name)
         content = None if value is None else records.value(value)
-        try:
-            written = self.store.append(name, records.key(name), content)
-        except StorageFailed as error:
-            self._go_back(name, error)
-            raise
+        written = self.store.append(name, records.key(name), content)
         self._written[name] = written
         if value is None:
             self.values.pop(name, None)

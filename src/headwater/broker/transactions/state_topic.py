@@ -29,11 +29,16 @@ class StateTopic:
         """Make the topic on first use. Raises StorageFailed."""
         await self._topics.ensure(NAME)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was written can be read: no partition is offline."""
+        return not any(topic == NAME for topic, _ in self._topics.offline)
+
     def number_of(self, name: str) -> int:
         return self._topics.hashed(NAME, name)
 
     def partition_of(self, name: str) -> Partition:
-        """Where an id's records are. Raises StorageFailed if somebody has deleted the topic."""
+        """Where an id's records are. Raises StorageFailed if that is not there, or offline."""
         return self._topics.internal(NAME, name)
 
     def append(self, name: str, key: bytes, value: bytes | None) -> tuple[Partition, int]:

@@ -2,20 +2,28 @@
 
 Works on headwater's topics and on Apache Kafka's. The headers are listed in docs/queues.md; a record
 without them is no dead letter, and is passed over.
+
+Which letters of a partition were dealt with: everything below a position, and some ahead of it; pure.
+
+Kept as the committed offset of the topic's own group, so that it is written in one transaction with the
+letters that are sent. What lies ahead stands in the commit's metadata, as ranges relative to the position:
+
+    offset    17                 every letter below 17 is done
+    metadata  ahead:2,5-9        and so are 19 and 22 to 26
+
+Kafka bounds metadata (4,096 bytes by default): what would not fit must be refused, never cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
+from headwater.record import dead_letter
 
-PREFIX, SUFFIX = "dlq.", ".dead-letters"
-"""A share group's topic, and that of a Spark query or a view."""
-HEADER = "__dlq.errors."
+if TYPE_CHECKING:
+    from headwater.client.librdkafka import Message
 
 
 @dataclass(frozen=True)
@@ -42,34 +50,93 @@ class Letter:
         """False for a row that came from no single record (an aggregate)."""
         return bool(self.source) and self.source_partition >= 0
 
-
-def is_dead_letters(topic: str) -> bool:
-    return topic.startswith(PREFIX) or topic.endswith(SUFFIX)
+    @property
+    def is_cut(self) -> bool:
+        """It was too large to be kept as a whole."""
+        return dead_letter.is_cut(self.said)
 
 
 def letter_of(message: Message) -> Letter | None:
     """None for a record that is no dead letter."""
     headers: list[tuple[str, Any]] = list(message.headers() or [])  # type: ignore[arg-type]
-    said = {
-        name.removeprefix(HEADER): value.decode("utf-8", "replace")
-        for name, value in headers
-        if name.startswith(HEADER) and value is not None
-    }
-    try:
-        return Letter(
-            message.partition() or 0,
-            message.offset() or 0,
-            message.timestamp()[1],
-            said.pop("topic"),
-            int(said.pop("partition")),
-            int(said.pop("offset")),
-            said.pop("group"),
-            int(said.pop("delivery.count", "0")),
-            said.pop("message", ""),
-            message.key(),
-            message.value(),
-            [(name, value) for name, value in headers if not name.startswith(HEADER)],
-            said,
-        )
-    except (KeyError, ValueError):
+    cause = dead_letter.cause_of(headers)
+    if cause is None:
         return None
+    return Letter(
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        cause.topic,
+        cause.partition,
+        cause.offset,
+        cause.group,
+        cause.deliveries or 0,
+        cause.reason,
+        message.key(),
+        message.value(),
+        dead_letter.own_headers(headers),
+        cause.more,
+    )
+
+
+MARK = "ahead:"
+METADATA_CHARACTERS_MAX = 4000
+
+
+@dataclass(frozen=True)
+class Handled:
+    """`position`: all below is done; `ahead`: offsets above it that are done, too."""
+
+    position: int
+    ahead: frozenset[int] = frozenset()
+
+    def __contains__(self, offset: int) -> bool:
+        return offset < self.position or offset in self.ahead
+
+    def moved(self, position: int) -> Handled:
+        """The same, where everything below `position` is known to be done."""
+        position = max(position, self.position)
+        return Handled(position, frozenset(each for each in self.ahead if each >= position))
+
+    def with_also(self, offsets: Iterable[int]) -> Handled:
+        more = frozenset(each for each in offsets if each >= self.position)
+        return Handled(self.position, self.ahead | more)
+
+    def metadata(self) -> str:
+        """What to commit beside the position; empty where nothing lies ahead."""
+        parts = [
+            str(first) if first == last else f"{first}-{last}"
+            for first, last in _ranges(sorted(each - self.position for each in self.ahead))
+        ]
+        return MARK + ",".join(parts) if parts else ""
+
+    @property
+    def fits(self) -> bool:
+        return len(self.metadata()) <= METADATA_CHARACTERS_MAX
+
+
+def handled(position: int, metadata: str | None) -> Handled:
+    """What was committed. Metadata that is not ours says nothing."""
+    if not metadata or not metadata.startswith(MARK):
+        return Handled(position)
+    ahead: set[int] = set()
+    try:
+        for part in metadata.removeprefix(MARK).split(","):
+            first, _, last = part.partition("-")
+            ahead.update(range(position + int(first), position + int(last or first) + 1))
+    except ValueError:
+        return Handled(position)
+    return Handled(position, frozenset(ahead))
+
+
+def _ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    first = last = None
+    for number in numbers:
+        if last is not None and number == last + 1:
+            last = number
+            continue
+        if first is not None and last is not None:
+            yield first, last
+        first = last = number
+    if first is not None and last is not None:
+        yield first, last

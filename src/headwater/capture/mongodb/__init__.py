@@ -26,4 +26,9 @@ def open_source(config: CaptureConfig) -> MongoSource:
             f"MongoDB needs pymongo: {error}", hint="pip install 'headwater[mongodb]'"
         ) from error
 
-    return MongoSource(config, PymongoDriver(config.url, config.tables))
+    driver = PymongoDriver(config.url, config.tables)
+    try:
+        return MongoSource(config, driver)
+    except Misconfigured:
+        driver.close()
+        raise

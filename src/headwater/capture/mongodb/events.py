@@ -7,19 +7,23 @@ objects with `documents = "object"`; the key is {"id": "<_id as JSON>"}.
     update  u   after: the document as it is now (may be null: deleted since), updateDescription,
                 before: the pre-image, where the collection keeps them
     replace u   delete  d   before: the pre-image or null, then a tombstone
+
+BSON as extended JSON that people read: numbers are numbers, the rest says its type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from bson import json_util
 
 from headwater import __version__
 from headwater.capture.change import EVERY_PARTITION, Record
 from headwater.capture.envelope import dumps, quote
-from headwater.capture.errors import Refused
-from headwater.capture.mongodb.extended import relaxed
+from headwater.capture.errors import SourceRefused
+from headwater.capture.topic_names import TopicOwners, topic_of
 
 OPS = {"insert": "c", "update": "u", "replace": "u", "delete": "d"}
 ENDS = {"drop", "dropDatabase", "rename"}
@@ -37,12 +41,10 @@ class Encoder:
     database: str
     as_objects: bool
     tombstones: bool
+    _owners: TopicOwners = field(default_factory=TopicOwners, compare=False)
 
     def topic(self, collection: str) -> str:
-        legal = "".join(
-            c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in collection
-        )
-        return f"{self.capture}.{legal}"
+        return self._owners.claim(topic_of(self.capture, collection), collection)
 
     def read(self, collection: str, document: Mapping[str, Any], now_ms: int) -> Record:
         """A document of the snapshot."""
@@ -58,9 +60,11 @@ class Encoder:
         source = self._source(collection, now_ms, "false", event)
         if kind in ENDS:
             value = self._value("null", "null", source, "t", now_ms)
-            return [(self.topic(collection), None, value, None, EVERY_PARTITION)]
+            topic = self.topic(collection)
+            self._owners.release(topic)
+            return [(topic, None, value, None, EVERY_PARTITION)]
         if kind not in OPS:
-            raise Refused(
+            raise SourceRefused(
                 f"MongoDB sent an event of a kind not known here: {kind!r}",
                 hint="use a newer headwater",
             )
@@ -126,3 +130,11 @@ def _description(description: Mapping[str, Any]) -> str:
             "truncatedArrays": description.get("truncatedArrays") or None,
         }
     )
+
+
+_RELAXED = json_util.JSONOptions(json_mode=json_util.JSONMode.RELAXED)
+
+
+def relaxed(value: Any) -> str:
+    """{"_id":{"$oid":"…"},"n":1}"""
+    return json_util.dumps(value, json_options=_RELAXED, ensure_ascii=False, separators=(",", ":"))

@@ -6,14 +6,15 @@ document: a reader that keeps the last document per key is right as soon as the 
 
 Position: `token` (the change stream's, extended JSON) or, before the first event, `time` (seconds and
 number of the server's logical clock); `invalidated` after an event that ended the stream; `snapshot`
-(collections left → last `_id`) while the first snapshot is not complete.
+(collections left → last `_id`) while the first snapshot is not complete; `reading`, likewise, while a
+collection is read that took another's documents by a rename ($out).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from headwater.capture.change import (
     BATCH_BYTES,
@@ -25,13 +26,14 @@ from headwater.capture.change import (
     begins_again,
 )
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Misconfigured
+from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, SourceRefused
+from headwater.capture.mongodb.driver import to_json
 from headwater.capture.mongodb.events import Encoder
+from headwater.capture.mongodb.preflight import Document, Facts, findings
 from headwater.capture.source import WHOLE, Finding, Range
 
 CHUNK = 1_000
 PRE_IMAGES_SINCE = (6, 0)
-OLDEST = (4, 4)
 
 
 class Driver(Protocol):
@@ -39,14 +41,15 @@ class Driver(Protocol):
 
     database: str
 
-    def facts(self) -> Any: ...
+    def facts(self) -> Facts: ...
     def collections(self) -> list[str]: ...
+    def wants(self, collection: str) -> bool: ...
     def operation_time(self) -> tuple[int, int]: ...
     def estimated_count(self, collection: str) -> int: ...
-    def documents(self, collection: str, after: str | None, limit: int) -> list[dict[str, Any]]: ...
+    def documents(self, collection: str, after: str | None, limit: int) -> list[Document]: ...
     def watch(
         self, token: str | None, time: tuple[int, int], *, invalidated: bool, pre_images: bool
-    ) -> Iterator[tuple[dict[str, Any] | None, str | None, bool]]: ...
+    ) -> Iterator[tuple[Document | None, str | None, bool]]: ...
     def close(self) -> None: ...
 
 
@@ -86,39 +89,10 @@ class MongoSource:
         self._last_event_s: float | None = None
 
     def check(self) -> list[Finding]:
-        facts = self._driver.facts()
-        shown = ".".join(map(str, facts.version))
-        found = [
-            Finding(
-                "version",
-                facts.version >= OLDEST,
-                f"MongoDB {shown}",
-                None if facts.version >= OLDEST else "use MongoDB 4.4 or later",
-            ),
-            Finding(
-                "replica set",
-                facts.replica_set,
-                "change streams are possible"
-                if facts.replica_set
-                else "a lone server has no change streams",
-                None
-                if facts.replica_set
-                else "start mongod with --replSet rs0, then rs.initiate()",
-            ),
-        ]
-        for name in self._config.tables or facts.collections:
-            there, kept = name in facts.collections, name in facts.pre_images
-            found.append(
-                Finding(
-                    f"collection {name}",
-                    there,
-                    f"{name} is there, {'with' if kept else 'without'} pre-images"
-                    if there
-                    else f"there is no collection {name} (yet)",
-                    None if there else f"db.createCollection({name!r})",
-                )
-            )
-        return found
+        try:
+            return findings(self._driver.facts(), self._config.tables)
+        except (CaptureError, Interrupted) as error:
+            return [Finding("connection", False, str(error), error.hint or "start the server")]
 
     def snapshot(self, position: Position | None) -> Iterator[Batch]:
         if position is None or begins_again(position):
@@ -129,7 +103,12 @@ class MongoSource:
                 "snapshot": dict.fromkeys(names),
             }
             yield Batch(dict(position), ends)
-        left: dict[str, str | None] = dict(position["snapshot"])
+        yield from self._read(position, "snapshot")
+        yield Batch({"time": position["time"]})
+
+    def _read(self, position: Position, field: str) -> Iterator[Batch]:
+        """All documents of the collections that the position's field names; it says how far."""
+        left: dict[str, str | None] = dict(position[field])
         expected = sum(self._driver.estimated_count(name) for name in left)
         tables, rows = len(left), 0
         for name in list(left):
@@ -139,33 +118,41 @@ class MongoSource:
                     self._encoder.read(name, document, now_ms) for document in documents
                 ]
                 self._topics.add(self._encoder.topic(name))
-                left[name] = _canonical(documents[-1]["_id"])
+                before, left[name] = left[name], _last_identity(documents, left[name])
                 rows += len(records)
                 self._progress = Progress(name, rows, expected, tables - len(left), tables)
-                yield Batch({**position, "snapshot": dict(left)}, records, len(records))
+                yield Batch({**position, field: dict(left)}, records, len(records))
+                if left[name] == before:
+                    if len(documents) == CHUNK:
+                        raise SourceRefused(
+                            f"{name} has more than {CHUNK} documents in a row whose _id is not UTF-8",
+                            hint="give them other _ids",
+                        )
+                    break
             del left[name]
         self._progress = None
-        yield Batch({"time": position["time"]})
 
     def stream(self, position: Position) -> Iterator[Batch]:
         facts = self._driver.facts()
-        self._seen.update(self._driver.collections())
+        there = self._driver.collections()
+        self._seen.update(there)
+        # Two that would share a topic are refused, also if only one of them changes in this run.
+        self._topics.update(map(self._encoder.topic, there))
         start = position.get("time") or (0, 0)
-        invalidated = bool(position.get("invalidated"))
-        token = position.get("token")
         while True:
+            if "reading" in position:
+                yield from self._read(position, "reading")
+                position = {"token": position["token"]}
+                yield Batch(position)
             events = self._driver.watch(
-                token,
+                position.get("token"),
                 (start[0], start[1]),
-                invalidated=invalidated,
+                invalidated=bool(position.get("invalidated")),
                 pre_images=facts.version >= PRE_IMAGES_SINCE,
             )
             for batch in self._batches(events, position):
                 position = batch.position
                 yield batch
-                if position.get("invalidated"):
-                    break  # the server closed the stream: another one goes on behind it
-            token, invalidated = position.get("token"), True
 
     def acknowledge(self, position: Position) -> None:
         """The oplog is the server's own; it keeps nothing for us."""
@@ -188,18 +175,23 @@ class MongoSource:
             hint="begin anew: headwater capture run NAME --resnapshot",
         )
 
-    def forget(self) -> None:
+    def forget(self) -> str | None:
         """Nothing of this capture is in the database."""
+        return None
 
     def close(self) -> None:
         self._driver.close()
 
     def _batches(
-        self, events: Iterator[tuple[dict[str, Any] | None, str | None, bool]], position: Position
+        self, events: Iterator[tuple[Document | None, str | None, bool]], position: Position
     ) -> Iterator[Batch]:
-        """Events are gathered until none is waiting, or until there are enough."""
+        """Events are gathered until none is waiting, or until there are enough.
+
+        It ends where the server closed the stream, and another one goes on behind it; or where
+        something has to be read before it goes on."""
         records: list[Record] = []
         rows = size = 0
+        ended = False
         for event, token, at_hand in events:
             if token is not None:
                 position = {"token": token}
@@ -209,10 +201,14 @@ class MongoSource:
                 rows += bool(made)
                 size += sum(len(record[2] or b"") for record in made)
                 if event["operationType"] == "invalidate":
-                    position = {**position, "invalidated": True}
-            if not at_hand or size >= BATCH_BYTES or position.get("invalidated"):
+                    position, ended = {**position, "invalidated": True}, True
+                elif (arrived := self._arrived(event)) is not None:
+                    position, ended = {**position, "reading": {arrived: None}}, True
+            if not at_hand or size >= BATCH_BYTES or ended:
                 yield Batch(position, records, rows)
                 records, rows, size = [], 0, 0
+            if ended:
+                return
 
     def _ends(self, names: list[str]) -> list[Record]:
         """A truncate of each collection, for a snapshot that is not the first."""
@@ -224,7 +220,7 @@ class MongoSource:
             for one in self._encoder.records({"operationType": "drop"}, name, now_ms)
         ]
 
-    def _made(self, event: dict[str, Any]) -> list[Record]:
+    def _made(self, event: Document) -> list[Record]:
         stamp = event.get("clusterTime")
         self._last_event_s = None if stamp is None else float(stamp.time)
         now_ms = time.time_ns() // 1_000_000
@@ -233,14 +229,31 @@ class MongoSource:
             names = tuple(sorted(self._seen))
         else:
             # A stream of one collection need not say which.
-            names = (place.get("coll") or next(iter(self._config.tables), ""),)
+            name = place.get("coll") or next(iter(self._config.tables), "")
+            names = (name,) if self._driver.wants(name) else ()
             self._seen.update(names)
         records = [one for name in names for one in self._encoder.records(event, name, now_ms)]
+        if (arrived := self._arrived(event)) is not None:
+            # What the name stood for before is gone; what it stands for now is read next.
+            gone = {**event, "operationType": "drop"}
+            records += self._encoder.records(gone, arrived, now_ms)
+            self._seen.add(arrived)
         self._topics.update(record[0] for record in records)
         return records
 
+    def _arrived(self, event: Document) -> str | None:
+        """The captured collection that has another's documents by this event."""
+        to = event.get("to") or {}
+        if event["operationType"] != "rename" or to.get("db") != self._driver.database:
+            return None
+        name = str(to.get("coll"))
+        return name if self._driver.wants(name) else None
 
-def _canonical(identity: Any) -> str:
-    from headwater.capture.mongodb.driver import to_json
 
-    return to_json(identity)
+def _last_identity(documents: list[Document], before: str | None) -> str | None:
+    """Where to go on: behind the last `_id` that can be sent back to the server."""
+    for document in reversed(documents):
+        found = to_json(document["_id"])
+        if "\ufffd" not in found:  # which stands for bytes that are no UTF-8
+            return found
+    return before

@@ -20,14 +20,12 @@ from zlib import crc32
 
 from headwater.capture.change import BATCH_BYTES, TRANSACTION_BYTES_MAX, Batch, Position, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap
+from headwater.capture.errors import BinlogUnreadable, Gap
 from headwater.capture.mysql import ddl, events, rows
-from headwater.capture.mysql.encoding import GroupEncoder
-from headwater.capture.mysql.errors import BinlogUnreadable
+from headwater.capture.mysql.encoder import GroupEncoder
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.group import Group, Prepared
-from headwater.capture.mysql.gtid import Gtid
-from headwater.capture.mysql.gtid_set import SetGtid
+from headwater.capture.mysql.gtid import Gtid, SetGtid
 from headwater.capture.mysql.replication import Frame
 from headwater.capture.mysql.tables import Tables
 
@@ -213,8 +211,8 @@ class Assembly:
         server: int,
     ) -> None:
         if kind == events.FORMAT_DESCRIPTION:
-            has_checksums = events.format_description(data, body, end).has_checksums
-            self._cut = events.CHECKSUM_BYTES if has_checksums else 0
+            self._course.described(seconds)
+            self._cut = events.format_description(data, body, end).checksum_bytes
         elif kind == events.ROTATE:
             # One that the server makes up for this connection may or may not have a checksum.
             if events.has_checksum(data, body - events.HEADER_BYTES, end):
@@ -370,7 +368,7 @@ class Assembly:
             )
 
 
-_ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP}
+_ROWS_AND_MAPS = rows.ALL | {events.TABLE_MAP, events.PARTIAL_UPDATE}
 _WITHOUT_CHECK = {events.FORMAT_DESCRIPTION, events.ROTATE, events.HEARTBEAT, events.HEARTBEAT_V2}
 _IGNORED = {
     events.BEGIN_LOAD_QUERY,
@@ -386,13 +384,10 @@ _REFUSED = {
         "a transaction in the binary log has no GTID, so a restart could not find its place",
         f"SET GLOBAL gtid_mode = ON (by its steps: OFF_PERMISSIVE, ON_PERMISSIVE), {_AGAIN}",
     ),
-    events.PARTIAL_UPDATE: (
-        "an update in the binary log has only parts of a JSON document",
-        f"SET GLOBAL binlog_row_value_options = '' (and reconnect clients), {_AGAIN}",
-    ),
     events.TAGGED_GTID: (
         "a transaction in the binary log has a GTID with a tag, which is not read here",
-        f"leave gtid_next at AUTOMATIC without a tag, {_AGAIN}",
+        "leave gtid_next at AUTOMATIC without a tag; RESET BINARY LOGS AND GTIDS forgets the tags that the "
+        f"server knows (and ends its replicas), {_AGAIN}",
     ),
 }
 # What MySQL logs for CREATE TABLE … SELECT since 8.0.21.

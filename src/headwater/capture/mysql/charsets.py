@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 
-from headwater.capture.mysql.errors import SchemaUnknown
+from headwater.capture.errors import SchemaUnknown
 
 BINARY = "binary"
 

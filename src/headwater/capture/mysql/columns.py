@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import Column
+from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql.table_map import Wire
 
 Fragment = Any  # text, or a number that formats as JSON does
@@ -58,3 +60,17 @@ def shown(column: Description, kind: str, name: str | None = None, **more: Any) 
         connect += [("name", name), ("version", 1)]
     connect += more.items()
     return Column(column.name, tuple(connect), column.nullable)
+
+
+def style_of(config: CaptureConfig) -> Style:
+    style = Style(config.option("decimals", "string"), config.option("zero_dates", "text"))
+    for name, given, known in (
+        ("decimals", style.decimals, DECIMALS),
+        ("zero_dates", style.zero_dates, ZERO_DATES),
+    ):
+        if given not in known:
+            raise Misconfigured(
+                f"capture {config.name}: {name} = {given!r} is not known",
+                hint=f"use one of {', '.join(known)}",
+            )
+    return style

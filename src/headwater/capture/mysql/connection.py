@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pymysql
 
-from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, Refused
+from headwater.capture.errors import CaptureError, Interrupted, Misconfigured, SourceRefused
 
 CONNECT_S = 10.0
 READ_S = 600.0
@@ -57,13 +57,13 @@ class Address:
         for name in sorted(set(given) - _PARAMETERS):
             raise Misconfigured(
                 f"{name!r} is no parameter of a MariaDB or MySQL address",
-                hint=f"known: {', '.join(sorted(_PARAMETERS))}",
+                hint=f"use one of {', '.join(sorted(_PARAMETERS))}",
             )
         mode = given.get("ssl-mode")
         if mode not in (None, "disabled", "required", "verify-ca", "verify-identity"):
             raise Misconfigured(
                 f"ssl-mode {mode!r} is not known",
-                hint="one of disabled, required, verify-ca, verify-identity",
+                hint="use one of disabled, required, verify-ca, verify-identity",
             )
         return cls(
             parts.hostname,
@@ -89,7 +89,7 @@ class Address:
 
 
 class Connection:
-    """One session. Errors of the network are `Interrupted`; what people must mend is `Refused`."""
+    """One session. Errors of the network are `Interrupted`; what people must mend is `SourceRefused`."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -244,7 +244,7 @@ def plain(error: Exception) -> Exception:
     number = error.args[0] if error.args else 0
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     if number in _FOR_PEOPLE:
-        return Refused(f"the server refused: {said}", hint="run `headwater capture check`")
+        return SourceRefused(f"the server refused: {said}", hint="run `headwater capture check`")
     answered = isinstance(number, int) and (1000 <= number < 2000 or number >= 3000)
     if not isinstance(error, pymysql.err.Error) or not answered or number in _FOR_NOW:
         return Interrupted(f"the server cannot be reached: {said}")

@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 import cramjam
 
-from headwater.capture.mysql.errors import BinlogUnreadable
-from headwater.capture.mysql.gtid import Gtid
-from headwater.capture.mysql.gtid_set import SetGtid
+from headwater.capture.errors import BinlogUnreadable
+from headwater.capture.mysql.gtid import Gtid, SetGtid
 
 HEADER = struct.Struct("<IBIIIH")
 HEADER_BYTES = 19
@@ -68,6 +67,11 @@ class Query(NamedTuple):
 class Format(NamedTuple):
     server_version: str
     has_checksums: bool
+
+    @property
+    def checksum_bytes(self) -> int:
+        """At the end of each event."""
+        return CHECKSUM_BYTES if self.has_checksums else 0
 
 
 def damaged() -> BinlogUnreadable:

@@ -14,14 +14,12 @@ from headwater.capture.change import Position
 from headwater.capture.errors import Gap
 from headwater.capture.mysql import table_map
 from headwater.capture.mysql.connection import Connection
-from headwater.capture.mysql.course import Course
-from headwater.capture.mysql.gtid import GtidPosition
-from headwater.capture.mysql.gtid_set import GtidSet
-from headwater.capture.mysql.set_course import SetCourse
+from headwater.capture.mysql.course import Course, SetCourse
+from headwater.capture.mysql.gtid import GtidPosition, GtidSet
 
 _COM_BINLOG_DUMP, _COM_REGISTER_SLAVE, _COM_BINLOG_DUMP_GTID = 0x12, 0x15, 0x1E
 _THROUGH_GTID = 4
-_RESET = "the server was reset or restored: take the snapshot anew (--resnapshot)"
+RESET = "the server was reset or restored: take the snapshot anew (--resnapshot)"
 
 
 class Reached(Protocol):
@@ -57,7 +55,7 @@ def of(connection: Connection) -> Flavor:
     return MariaDB() if "mariadb" in version.lower() else MySQL()
 
 
-def _register(connection: Connection, server_id: int) -> None:
+def register(connection: Connection, server_id: int) -> None:
     # Host, user and password are empty: they are only for people who list the replicas.
     register = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
     connection.command(_COM_REGISTER_SLAVE, register)
@@ -82,7 +80,7 @@ class MariaDB:
         connection.execute("SET @slave_connect_state = %s", [str(after)])
         connection.execute("SET @slave_gtid_strict_mode = 0")
         connection.execute("SET @slave_gtid_ignore_duplicates = 0")
-        _register(connection, server_id)
+        register(connection, server_id)
         dump = struct.pack("<IHI", 4, 0, server_id)
         return connection.command(_COM_BINLOG_DUMP, dump, answered=False)
 
@@ -101,7 +99,7 @@ class MariaDB:
             raise Gap(
                 f"the server's binary log is not the one that was read before: at {file} {pos} "
                 f"it has {there or 'nothing'}, and it had {position['gtid'] or 'none'}",
-                hint=_RESET,
+                hint=RESET,
             )
 
 
@@ -124,7 +122,7 @@ class MySQL:
         # By its UUID the server ends an elder dump of the same capture.
         own = uuid.UUID(int=server_id << 96 | zlib.crc32(b"headwater"))
         connection.execute("SET @slave_uuid = %s, @replica_uuid = %s", [str(own), str(own)])
-        _register(connection, server_id)
+        register(connection, server_id)
         return connection.command(
             _COM_BINLOG_DUMP_GTID, dump_request(server_id, after), answered=False
         )
@@ -134,7 +132,7 @@ class MySQL:
         if not GtidSet.parse(self.now(connection)).covers(had):
             raise Gap(
                 "the server does not know all transactions that were read from it before",
-                hint=_RESET,
+                hint=RESET,
             )
         purged = GtidSet.parse(str(connection.value("SELECT @@GLOBAL.gtid_purged")))
         since = GtidSet.parse(position["from"]) if "from" in position else had

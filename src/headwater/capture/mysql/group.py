@@ -10,10 +10,9 @@ import re
 
 from headwater.capture.errors import CaptureError
 from headwater.capture.mysql import events, rows
-from headwater.capture.mysql.encoding import GroupEncoder, Kept
+from headwater.capture.mysql.encoder import GroupEncoder, Kept
 from headwater.capture.mysql.flavor import Reached
-from headwater.capture.mysql.gtid import Gtid
-from headwater.capture.mysql.gtid_set import SetGtid
+from headwater.capture.mysql.gtid import Gtid, SetGtid
 from headwater.capture.mysql.tables import Tables
 
 PREPARED_BYTES_MAX = 64 << 20

@@ -22,9 +22,9 @@ import struct
 from base64 import b64encode
 
 from headwater.capture.envelope import quote
+from headwater.capture.errors import BinlogUnreadable
 from headwater.capture.mysql import numbers, temporal
 from headwater.capture.mysql import table_map as wire
-from headwater.capture.mysql.errors import BinlogUnreadable
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _INTEGERS = {5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q"}
@@ -50,7 +50,7 @@ def _value(kind: int, data: bytes, depth: int) -> str:
     if kind in _INTEGERS:
         return str(struct.unpack_from(_INTEGERS[kind], data)[0])
     if kind == _DOUBLE:
-        return repr(struct.unpack_from("<d", data)[0]).replace("e+", "e")
+        return numbers.server_double(struct.unpack_from("<d", data)[0])
     if kind == _TEXT:
         return quote(_counted(data, 0).decode("utf-8"))
     if kind == _OPAQUE:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable
+from decimal import Decimal
+
+from headwater.capture.errors import BinlogUnreadable
 
 _GROUP_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
@@ -95,6 +98,31 @@ def shortest_float(value: float) -> str:
         if _FLOAT.pack(float(text)) == raw:
             return repr(float(text))
     return repr(float(f"{value:.9g}"))
+
+
+_PLAIN_DIGITS = 15
+"""A number of more digits before the point, or zeros behind it, is written with an exponent."""
+
+
+def server_double(value: float) -> str:
+    """A double as MySQL writes it in JSON: the fewest digits, 0.00001, 1.5e20, 1e-16, 2.0."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "JSON has no infinity"
+    text, point = "".join(map(str, digits)), len(digits) + exponent
+    minus = "-" if sign else ""
+    if not -_PLAIN_DIGITS < point <= _PLAIN_DIGITS:
+        rest = f".{text[1:]}" if len(text) > 1 else ""
+        return f"{minus}{text[0]}{rest}e{point - 1}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{text}" if text != "0" else f"{minus}0.0"
+    return f"{minus}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
+
+
+def vector(raw: bytes) -> str:
+    """[1.5,-2.0]"""
+    if len(raw) % _FLOAT.size:
+        raise BinlogUnreadable("a vector in the binary log has part of a number")
+    return f"[{','.join(shortest_float(value) for (value,) in _FLOAT.iter_unpack(raw))}]"
 
 
 def bits(count: int) -> Callable[[bytes], str]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import CaptureError, Interrupted, Refused
+from headwater.capture.errors import CaptureError, Interrupted, SchemaUnknown, SourceRefused
 from headwater.capture.mysql import flavor as flavors
-from headwater.capture.mysql import schema, values
+from headwater.capture.mysql import log_file, values
 from headwater.capture.mysql.columns import Style
 from headwater.capture.mysql.connection import Address, Connection
-from headwater.capture.mysql.errors import SchemaUnknown
 from headwater.capture.mysql.replication import BinlogStream
 from headwater.capture.mysql.schema import Table
-from headwater.capture.mysql.tables import wanted_tables
+from headwater.capture.mysql.selection import captured_now, wanted_tables
 from headwater.capture.source import Finding
 
 OLDEST_MARIADB, OLDEST_MYSQL = (10, 5), (8, 0)
@@ -34,8 +33,8 @@ def findings(
     try:
         connection = Connection(address)
     except (CaptureError, Interrupted) as error:
-        mend = f"CREATE USER {address.user!r}@'%' IDENTIFIED BY '…'" if _denied(error) else None
-        return [Finding("connection", False, str(error), mend)]
+        remedy = f"CREATE USER {address.user!r}@'%' IDENTIFIED BY '…'" if _denied(error) else None
+        return [Finding("connection", False, str(error), remedy)]
     try:
         found = [Finding("connection", True, f"{address.host}:{address.port} as {address.user}")]
         found += server_findings(connection, server_id)
@@ -51,7 +50,7 @@ def require(connection: Connection, address: Address, server_id: int) -> None:
     """Stop, where rows would be wrong or missing without anybody noticing."""
     for finding in server_findings(connection, server_id):
         if not finding.ok and finding.name in _REQUIRED:
-            raise Refused(f"{address.host}: {finding.sentence}", hint=finding.mend)
+            raise SourceRefused(f"{address.host}: {finding.sentence}", hint=finding.remedy)
 
 
 _REQUIRED = {"version", "log_bin", "binlog_format", "server_id", "gtid_mode"}
@@ -83,7 +82,7 @@ def version_finding(text: str) -> Finding:
 
 def _mysql_settings(connection: Connection) -> Iterator[Finding]:
     given = connection.settings("gtid_mode", "binlog_row_value_options")
-    for name, wanted, why, mend in (
+    for name, wanted, why, remedy in (
         (
             "gtid_mode",
             "ON",
@@ -100,15 +99,17 @@ def _mysql_settings(connection: Connection) -> Iterator[Finding]:
     ):
         ok = (given[name] or "") == wanted
         sentence = f"{name} is {given[name] or 'empty'}" + ("" if ok else f": {why}")
-        yield Finding(name, ok, sentence, None if ok else mend)
+        yield Finding(name, ok, sentence, None if ok else remedy)
 
 
 def _settings(connection: Connection, server_id: int) -> Iterator[Finding]:
     names = ("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "server_id")
     given = connection.settings(*names, "expire_logs_days", "binlog_expire_logs_seconds")
     on = given["log_bin"] == "ON"
-    mend = "log_bin = binlog under [mysqld] of the server's configuration, then restart it"
-    yield Finding("log_bin", on, f"the binary log is {'on' if on else 'off'}", None if on else mend)
+    remedy = "log_bin = binlog under [mysqld] of the server's configuration, then restart it"
+    yield Finding(
+        "log_bin", on, f"the binary log is {'on' if on else 'off'}", None if on else remedy
+    )
     for name, wanted, why in (
         ("binlog_format", "ROW", "changes must be logged as rows"),
         ("binlog_row_image", "FULL", "columns that did not change are missing otherwise"),
@@ -140,8 +141,8 @@ def _retention(given: dict[str, str | None]) -> Finding:
     sentence = f"binary logs are kept {kept}"
     if not ok:
         sentence += ": a capture that stands still longer has to take its snapshot anew"
-    mend = "SET GLOBAL binlog_expire_logs_seconds = 604800"
-    return Finding("retention", ok, sentence, None if ok else mend)
+    remedy = "SET GLOBAL binlog_expire_logs_seconds = 604800"
+    return Finding("retention", ok, sentence, None if ok else remedy)
 
 
 def _privileges(connection: Connection, address: Address, server_id: int) -> Iterator[Finding]:
@@ -150,22 +151,27 @@ def _privileges(connection: Connection, address: Address, server_id: int) -> Ite
     who = f"'{name}'@'{host}'"
     is_mysql = flavors.of(connection).product == "MySQL"
     monitor = "REPLICATION CLIENT" if is_mysql else "BINLOG MONITOR"
+    tries: list[tuple[str, str, Callable[[], object]]] = [
+        (
+            monitor,
+            "ask for the binary log's position",
+            lambda: connection.execute("SHOW BINARY LOGS"),
+        ),
+        ("REPLICATION SLAVE", "read the binary log", lambda: _dump(connection, address, server_id)),
+    ]
     if is_mysql:
         yield _may_lock(connection, who)
-    error = _tried(lambda: connection.execute("SHOW BINARY LOGS"))
-    yield Finding(
-        f"privilege {monitor}",
-        error is None,
-        error or "may ask for the binary log's position",
-        None if error is None else f"GRANT {monitor} ON *.* TO {who}",
-    )
-    error = _tried(lambda: _dump(connection, address, server_id))
-    yield Finding(
-        "privilege REPLICATION SLAVE",
-        error is None,
-        error or "may read the binary log",
-        None if error is None else f"GRANT REPLICATION SLAVE ON *.* TO {who}",
-    )
+        tries.append(
+            (
+                "XA_RECOVER_ADMIN",
+                "ask for prepared XA transactions",
+                lambda: connection.execute("XA RECOVER"),
+            )
+        )
+    for privilege, what, act in tries:
+        error = _tried(act)
+        remedy = None if error is None else f"GRANT {privilege} ON *.* TO {who}"
+        yield Finding(f"privilege {privilege}", error is None, error or f"may {what}", remedy)
 
 
 def _may_lock(connection: Connection, who: str) -> Finding:
@@ -174,14 +180,16 @@ def _may_lock(connection: Connection, who: str) -> Finding:
     ok = any(word in granted for word in ("ALL PRIVILEGES", "RELOAD", "FLUSH_TABLES"))
     sentence = "may" if ok else "may not"
     sentence += " hold writers up for the moment in which the snapshot begins"
-    mend = f"GRANT RELOAD ON *.* TO {who}"
-    return Finding("privilege RELOAD", ok, sentence, None if ok else mend)
+    remedy = f"GRANT RELOAD ON *.* TO {who}"
+    return Finding("privilege RELOAD", ok, sentence, None if ok else remedy)
 
 
 def _dump(connection: Connection, address: Address, server_id: int) -> None:
     """Begin to read where the server is now; with a number that throws no running capture out."""
     flavor = flavors.of(connection)
     here = flavor.parse(flavor.now(connection))
+    file = str(connection.execute("SHOW BINARY LOGS")[-1][0])
+    log_file.made(flavor, address, file, server_id)
     trial = BinlogStream(flavor, address, here, server_id ^ 0x20000000)
     try:
         trial.read(1.0)
@@ -193,12 +201,12 @@ def _tables(
     connection: Connection, config: CaptureConfig, address: Address, style: Style
 ) -> Iterator[Finding]:
     names = wanted_tables(config)
-    now = schema.read(connection, address.database, names, missing_ok=True)
+    now = captured_now(connection, config, address.database)
     missing = sorted(set(names) - set(now))
     ok = bool(now) and not missing
     lacking = ", ".join(missing) or "any table"
     sentence = f"{len(now)} tables" if ok else f"not found or not readable: {lacking}"
-    grant = f"GRANT SELECT ON `{address.database}`.* TO the user, or mend `tables`"
+    grant = f"GRANT SELECT ON `{address.database}`.* TO the user, or correct `tables`"
     yield Finding("tables", ok, sentence, None if ok else grant)
     for table in now.values():
         yield from _table(connection, address, table, style)
@@ -229,7 +237,11 @@ def _table(
 def _cascades(
     connection: Connection, address: Address, now: Mapping[str, Table]
 ) -> Iterator[Finding]:
-    """InnoDB carries out foreign keys' actions below the binary log: those changes are in none."""
+    """InnoDB carries out foreign keys' actions below the binary log: those changes are in none.
+
+    From MySQL 9.6 on the server does it itself, above its log, unless it is told otherwise."""
+    if connection.settings("innodb_native_foreign_keys")["innodb_native_foreign_keys"] == "OFF":
+        return
     for table, name, delete, update in connection.execute(
         "SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
         "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s",
@@ -242,11 +254,11 @@ def _cascades(
         ]
         if table in now and rules:
             sentence = f"rows that {name} changes ({', '.join(rules)}) are not in the binary log"
-            mend = (
+            remedy = (
                 f"ALTER TABLE `{address.database}`.`{table}` DROP FOREIGN KEY `{name}`, "
                 "ADD FOREIGN KEY (…) REFERENCES … (…); and change the rows by statements"
             )
-            yield Finding(f"table {table}", False, sentence, mend)
+            yield Finding(f"table {table}", False, sentence, remedy)
 
 
 def _clock(connection: Connection) -> Finding:
@@ -257,13 +269,13 @@ def _clock(connection: Connection) -> Finding:
     return Finding("clock", ok, sentence, None if ok else "set both by NTP")
 
 
-def _tried(act: object) -> str | None:
+def _tried(act: Callable[[], object]) -> str | None:
     try:
-        act()  # type: ignore[operator]
+        act()
     except (CaptureError, Interrupted) as error:
         return str(error)
     return None
 
 
 def _denied(error: Exception) -> bool:
-    return isinstance(error, Refused)
+    return isinstance(error, SourceRefused)

@@ -16,14 +16,15 @@ The server sends a heartbeat while it has nothing to say, so silence means a los
 from __future__ import annotations
 
 import select
+import socket
 import struct
 import time
+from typing import Protocol
 
-from headwater.capture.errors import CaptureError, Gap, Interrupted
+from headwater.capture.errors import BinlogUnreadable, CaptureError, Gap, Interrupted
 from headwater.capture.mysql import events
 from headwater.capture.mysql.connection import Address, Connection
-from headwater.capture.mysql.errors import BinlogUnreadable
-from headwater.capture.mysql.flavor import Flavor, Reached
+from headwater.capture.mysql.flavor import Reached
 
 Frame = tuple[bytes, int, int, int, int, int, int, int]
 """An event: bytes, where its header begins and where it ends; type, seconds, server, next position, flags."""
@@ -34,12 +35,20 @@ _PACKET_MAX = 0xFFFFFF
 _HEADS = struct.Struct("<HBBBIBIIIH")  # of packet and event in one: this is the hot loop
 
 
+class Dump(Protocol):
+    """How a server is asked for its log: see `flavor`."""
+
+    product: str
+
+    def dump(self, connection: Connection, after: Reached, server_id: int) -> socket.socket: ...
+
+
 class BinlogStream:
     """Events after a position, from one connection."""
 
     def __init__(
         self,
-        flavor: Flavor,
+        flavor: Dump,
         address: Address,
         after: Reached,
         server_id: int,

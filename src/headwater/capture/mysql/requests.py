@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Interrupted
+from headwater.client.errors import ClientError
+from headwater.client.librdkafka import Consumer, KafkaException, TopicPartition
+from headwater.client.publisher import Draft, Publisher
 
 Entry = str | dict[str, str]
 """A table, or {"table": …, "where": …}."""
@@ -33,18 +34,12 @@ def _settings(config: CaptureConfig) -> dict[str, Any]:
 
 def ask(config: CaptureConfig, tables: list[str], where: str | None = None) -> None:
     """Leave a request; returns when it is in the log."""
-    failed: list[KafkaError] = []
-    producer = Producer({**_settings(config), "acks": "all", "message.timeout.ms": 10_000})
     value = json.dumps({"snapshot": tables, **({} if where is None else {"where": where})})
-    producer.produce(
-        topic(config),
-        value,
-        partition=0,
-        on_delivery=lambda error, _: failed.append(error) if error else None,
-    )
-    if producer.flush(TIMEOUT_S) or failed:
-        said = failed[0].str() if failed else "no answer"
-        raise Interrupted(f"the request cannot be left in {topic(config)}: {said}")
+    publisher = Publisher({"message.timeout.ms": 10_000, **_settings(config)}, TIMEOUT_S)
+    try:
+        publisher.put(topic(config), Draft(None, value.encode(), partition=0))
+    except ClientError as error:
+        raise Interrupted(f"the request cannot be left in {topic(config)}: {error}") from error
 
 
 def _entries(request: Any) -> list[Entry]:

@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headwater.capture.envelope import UNAVAILABLE
+from headwater.capture.errors import BinlogUnreadable
 from headwater.capture.mysql import events
 from headwater.capture.mysql.columns import Field
-from headwater.capture.mysql.errors import BinlogUnreadable
 from headwater.capture.mysql.events import packed_integer
 
 Image = tuple[Any, ...]
@@ -72,6 +72,12 @@ class RowDecoder:
     def _bitmaps(
         self, kind: int, data: bytes, start: int, end: int
     ) -> tuple[bytes, int, int, bytes, bytes]:
+        if kind == events.PARTIAL_UPDATE:
+            raise BinlogUnreadable(
+                "an update in the binary log has only parts of a JSON document",
+                hint="SET GLOBAL binlog_row_value_options = '' (and reconnect clients), "
+                "then take the snapshot anew (--resnapshot)",
+            )
         at = start + 8
         if kind in _VERSION_2:
             at += int.from_bytes(data[at : at + 2], "little")

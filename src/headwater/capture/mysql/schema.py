@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.capture.errors import Misconfigured
+from headwater.capture.errors import Misconfigured, SchemaUnknown
 from headwater.capture.mysql import charsets
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description
 from headwater.capture.mysql.connection import Connection
-from headwater.capture.mysql.errors import SchemaUnknown
 from headwater.capture.mysql.table_map import TableMap, Wire
 
 SPECIAL = ("uuid", "inet4", "inet6")
@@ -49,7 +48,8 @@ _SIMPLE = {
 _TEMPORAL = {"datetime": wire.DATETIME2, "timestamp": wire.TIMESTAMP2, "time": wire.TIME2}
 _GEOMETRIES = {
     *("geometry", "point", "linestring", "polygon"),
-    *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
+    *("multipoint", "multilinestring", "multipolygon"),
+    *("geometrycollection", "geomcollection"),  # MariaDB says the one, MySQL the other
 }
 
 
@@ -84,7 +84,7 @@ def read(
     for name in () if missing_ok else sorted(wanted - set(tables)):
         raise Misconfigured(
             f"the database {database!r} has no table {name!r} that this user may see",
-            hint="mend `tables`, or: GRANT SELECT ON the table TO the user",
+            hint="correct `tables`, or: GRANT SELECT ON the table TO the user",
         )
     columns: dict[str, list[Any]] = {name: [] for name in tables}
     for row in connection.execute(_COLUMNS, [database]):
@@ -134,7 +134,7 @@ def _description(row: Any) -> Description:
 
 
 def _is_binary(kind: str) -> bool:
-    return kind.endswith(("binary", "blob")) or kind in SPECIAL or kind in _GEOMETRIES
+    return kind.endswith(("binary", "blob", "vector")) or kind in SPECIAL or kind in _GEOMETRIES
 
 
 def members(full: str) -> tuple[str, ...]:
@@ -167,6 +167,8 @@ def _wire(kind: str, full: str, octets: Any, precision: Any, scale: Any, digits:
         return Wire(wire.SET, count if count <= 4 else 8)
     if kind in _GEOMETRIES:
         return Wire(wire.GEOMETRY, 4)
+    if kind == "vector":
+        return Wire(wire.VECTOR, 4)
     if kind == "json":
         return Wire(wire.JSON, 4)
     return Wire(wire.NULL)  # refused by `values`, with the column's name

@@ -22,7 +22,7 @@ from headwater.capture.change import BATCH_BYTES, Batch, Position, Progress, Rec
 from headwater.capture.config import CaptureConfig
 from headwater.capture.mysql import chunks
 from headwater.capture.mysql.connection import Connection, Packet, text_values
-from headwater.capture.mysql.encoding import ENVELOPE_BYTES
+from headwater.capture.mysql.encoder import ENVELOPE_BYTES
 from headwater.capture.mysql.tables import CapturedTable, Tables
 from headwater.capture.mysql.views import Views
 

@@ -5,7 +5,7 @@ A position:
     gtid         every transaction up to here is in the log
     within       and so much of the one after it: gtid, events, order, counts
     from         where to begin to read, if an XA transaction before `gtid` waits for its commit
-    server       the server's id; file, pos: the same place in its files
+    server       the server's id; file, pos: the same place in its files; made: when that file was made
     schemas      table → digest of the columns that readers know
     tables       those that a snapshot has read
     requests     how many of the requests in the log were taken
@@ -20,23 +20,24 @@ from collections.abc import Iterator
 
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Misconfigured, Refused
-from headwater.capture.mysql import chunks, ddl, preflight, schema, stream
+from headwater.capture.errors import Misconfigured, SourceRefused
+from headwater.capture.mysql import chunks, ddl, log_file, preflight, schema, stream
 from headwater.capture.mysql import flavor as flavors
 from headwater.capture.mysql.assembly import Assembly
-from headwater.capture.mysql.columns import DECIMALS, ZERO_DATES, Style
+from headwater.capture.mysql.columns import style_of
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
 from headwater.capture.mysql.incremental import Incremental
 from headwater.capture.mysql.replication import SILENCE_S, BinlogStream
 from headwater.capture.mysql.requests import Requests, ask, topic
+from headwater.capture.mysql.selection import captured_now, check_selection
 from headwater.capture.mysql.snapshot import CHUNK_ROWS, Snapshot
-from headwater.capture.mysql.tables import Tables, wanted_tables
+from headwater.capture.mysql.tables import Tables
 from headwater.capture.mysql.views import Views
 from headwater.capture.source import WHOLE, Finding, Range, check_range
 
 OPTIONS = {"server_id", "decimals", "zero_dates", "chunk_rows", "gtid_jumps"}
-OPTIONS |= {"snapshot_workers", "silence_s"}
+OPTIONS |= {"snapshot_workers", "silence_s", "without_tables"}
 SCAN_EVENTS_MAX = 20_000
 
 
@@ -49,7 +50,7 @@ class MariaDBSource:
         config.refuse_unknown(OPTIONS)
         self._config = config
         self._address = Address.parse(config.url)
-        self._style = _style(config)
+        self._style = style_of(config)
         self._server_id = _server_id(config)
         self._chunk_rows = config.option("chunk_rows", CHUNK_ROWS)
         self._connection: Connection | None = None
@@ -61,11 +62,7 @@ class MariaDBSource:
         self._snapshot: Snapshot | None = None
         self._tables: Tables | None = None
         self._incremental: Incremental | None = None
-        if any("." in name for name in config.tables):
-            raise Misconfigured(
-                f"capture {config.name}: tables are named without their database",
-                hint="the database is the one of the address; another needs a capture of its own",
-            )
+        check_selection(config)
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────
 
@@ -99,11 +96,13 @@ class MariaDBSource:
                 }
                 yield Batch(position)
             else:
-                self._flavor().check_continuity(self._database(), position)
+                self._check_continuity(position)
                 position = self._on_this_server(position)
                 for batch in self._catch_up(position, view.gtid):
                     position = batch.position
                     yield batch
+            made = log_file.made(self._flavor(), self._address, view.file, self._server_id)
+            position = {**position, "made": made}
             self._snapshot = Snapshot(self._config, tables, view, server, self._chunk_rows)
             yield from self._snapshot.read(position)
         finally:
@@ -112,7 +111,7 @@ class MariaDBSource:
 
     def stream(self, position: Position) -> Iterator[Batch]:
         preflight.require(self._database(), self._address, self._server_id)
-        self._flavor().check_continuity(self._database(), position)
+        self._check_continuity(position)
         position = self._on_this_server(position)
         assembly = self._assembling(position)
         incremental = self._incremental = Incremental(
@@ -176,8 +175,9 @@ class MariaDBSource:
         rows = "" if where is None else f" where {where}"
         return f"the capture will read {', '.join(names)}{rows} again, while it goes on"
 
-    def forget(self) -> None:
+    def forget(self) -> str | None:
         """The server keeps nothing for a capture."""
+        return None
 
     def close(self) -> None:
         for part in (self._binlog, self._view, self._connection):
@@ -203,9 +203,7 @@ class MariaDBSource:
     def _known_tables(self) -> Tables:
         if self._tables is None:
             database = self._database()
-            now = schema.read(
-                database, self._address.database, wanted_tables(self._config), missing_ok=True
-            )
+            now = self._described()
             self._tables = Tables(
                 self._config,
                 self._address.database,
@@ -216,10 +214,17 @@ class MariaDBSource:
             )
         return self._tables
 
+    def _described(self) -> dict[str, schema.Table]:
+        return captured_now(self._database(), self._config, self._address.database)
+
+    def _check_continuity(self, position: Position) -> None:
+        flavor, database = self._flavor(), self._database()
+        flavor.check_continuity(database, position)
+        log_file.check_same(flavor, database, self._address, position, self._server_id)
+
     def _refresh(self, changed: list[str], file: str, pos: int) -> None:
         """A statement has changed these tables. They are known again, if nothing later did."""
-        names = wanted_tables(self._config)
-        now = schema.read(self._database(), self._address.database, names, missing_ok=True)
+        now = self._described()
         tables = self._known_tables()
         tables.refresh(now)
         for name in changed:
@@ -267,7 +272,7 @@ class MariaDBSource:
         new = [name for name in self._config.tables if name in known.now and name not in before]
         for name in new:
             if not chunks.continues(known.as_now(name)):
-                raise Refused(
+                raise SourceRefused(
                     f"{name} was added to `tables` and has no primary key in whose order to read it",
                     hint=f"headwater capture run {self._config.name} --resnapshot reads all tables",
                 )
@@ -293,21 +298,8 @@ class MariaDBSource:
         server = int(self._database().value("SELECT @@server_id"))
         if position.get("server") == server:
             return position
-        return {**position, "server": server, "file": "", "pos": 0}
-
-
-def _style(config: CaptureConfig) -> Style:
-    style = Style(config.option("decimals", "string"), config.option("zero_dates", "text"))
-    for name, given, known in (
-        ("decimals", style.decimals, DECIMALS),
-        ("zero_dates", style.zero_dates, ZERO_DATES),
-    ):
-        if given not in known:
-            raise Misconfigured(
-                f"capture {config.name}: {name} = {given!r} is not known",
-                hint=f"one of {', '.join(known)}",
-            )
-    return style
+        kept = {name: value for name, value in position.items() if name != "made"}
+        return {**kept, "server": server, "file": "", "pos": 0}
 
 
 def _server_id(config: CaptureConfig) -> int:

@@ -22,31 +22,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headwater.capture.mysql.errors import BinlogUnreadable
+from headwater.capture.errors import BinlogUnreadable
 from headwater.capture.mysql.events import packed_integer
 
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE = 0, 1, 2, 3, 4, 5
 NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = 6, 7, 8, 9, 10, 11, 12, 13
 NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = 14, 15, 16, 17, 18, 19
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
+VECTOR = 242
 JSON, NEWDECIMAL, ENUM, SET = 245, 246, 247, 248
-TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = (
-    249,
-    250,
-    251,
-    252,
-    253,
-    254,
-    255,
-)
+TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB = 249, 250, 251, 252
+VAR_STRING, STRING, GEOMETRY = 253, 254, 255
 
 _META_BYTES = {
     **dict.fromkeys((FLOAT, DOUBLE, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, GEOMETRY, JSON), 1),
     **dict.fromkeys((TIMESTAMP2, DATETIME2, TIME2, BLOB_COMPRESSED), 1),
     **dict.fromkeys((VARCHAR, VAR_STRING, STRING, NEWDECIMAL, BIT, ENUM, SET), 2),
     VARCHAR_COMPRESSED: 2,
+    VECTOR: 1,
 }
-_SIGNED = frozenset((TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, DECIMAL))
+# Both servers count YEAR among the numbers that have a sign bit.
+_SIGNED = frozenset((TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, DECIMAL, YEAR))
 _TEXT = frozenset((VARCHAR, VAR_STRING, STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB))
 
 
@@ -57,8 +53,8 @@ class Dialect(NamedTuple):
     text: frozenset[int]
 
 
-# MariaDB counts YEAR among the numbers, and gives geometries a character set.
-MARIADB = Dialect(_SIGNED | {YEAR}, _TEXT | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY})
+# MariaDB gives geometries a character set.
+MARIADB = Dialect(_SIGNED, _TEXT | {BLOB_COMPRESSED, VARCHAR_COMPRESSED, GEOMETRY})
 MYSQL = Dialect(_SIGNED, _TEXT)
 
 (
@@ -200,6 +196,8 @@ def _unsigned(wires: tuple[Wire, ...], bits: bytes, dialect: Dialect) -> tuple[b
     """One bit per numeric column, the highest of a byte first."""
     flags = [bool(byte >> shift & 1) for byte in bits for shift in range(7, -1, -1)]
     numeric = [place for place, wire in enumerate(wires) if wire.type in dialect.signed]
+    if len(bits) != (len(numeric) + 7) // 8:
+        raise IndexError(f"{len(bits)} bytes of sign bits for {len(numeric)} numeric columns")
     found = [False] * len(wires)
     for place, flag in zip(numeric, flags, strict=False):
         found[place] = flag

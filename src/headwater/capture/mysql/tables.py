@@ -17,13 +17,14 @@ from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.encoders import table_encoder
 from headwater.capture.envelope import dumps, quote
-from headwater.capture.errors import Misconfigured
 from headwater.capture.mysql import schema, table_map, values
 from headwater.capture.mysql.columns import Description, Style
 from headwater.capture.mysql.flavor import Flavor
-from headwater.capture.mysql.routed import Outbox
+from headwater.capture.mysql.outbox_rows import Outbox
 from headwater.capture.mysql.rows import RowDecoder
 from headwater.capture.mysql.schema import Table
+from headwater.capture.mysql.selection import wanted_tables, without
+from headwater.capture.topic_names import shared, topic_of
 
 REMEMBERED_MAX = 1000
 
@@ -76,7 +77,7 @@ class CapturedTable:
         connector: str = "mariadb",
     ) -> None:
         self.name = name
-        self.topic = f"{config.name}.{topic_part(name)}"
+        self.topic = topic_of(config.name, name)
         self.descriptions = tuple(columns)
         self.key = tuple(key)
         self.transactional = transactional
@@ -137,18 +138,6 @@ def _described(column: Description) -> list[tuple[str, Any]]:
     ]
 
 
-def topic_part(name: str) -> str:
-    """A table's name as part of a topic's: what topics cannot have becomes an underscore."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
-
-
-def wanted_tables(config: CaptureConfig) -> tuple[str, ...]:
-    """The tables that are named, the outbox among them; none: all."""
-    if config.tables and config.outbox is not None and config.outbox not in config.tables:
-        return (*config.tables, config.outbox)
-    return config.tables
-
-
 class Tables:
     """Which tables are captured, and how each looks by the latest table map."""
 
@@ -162,6 +151,7 @@ class Tables:
         flavor: Flavor,
     ) -> None:
         self._config = config
+        self._set_aside = without(config)
         self._flavor = flavor
         self.database = database
         self.now = dict(now)
@@ -178,16 +168,12 @@ class Tables:
     def _check_topics(self) -> None:
         seen: dict[str, str] = {}
         for name in self.names():
-            other = seen.setdefault(topic_part(name), name)
-            if other != name:
-                raise Misconfigured(
-                    f"the tables {other!r} and {name!r} would share the topic "
-                    f"{self._config.name}.{topic_part(name)}",
-                    hint="name only one of them in `tables`",
-                )
+            topic = topic_of(self._config.name, name)
+            if (other := seen.setdefault(topic, name)) != name:
+                raise shared(topic, other, name)
 
     def wants(self, database: str, table: str) -> bool:
-        if database != self.database:
+        if database != self.database or table in self._set_aside:
             return False
         return not self._config.tables or table in wanted_tables(self._config)
 
@@ -196,8 +182,17 @@ class Tables:
         return sorted({*self.now, *self._used, *wanted_tables(self._config)})
 
     def topic(self, name: str) -> str:
-        self._used.add(name)
-        return f"{self._config.name}.{topic_part(name)}"
+        topic = topic_of(self._config.name, name)
+        if name not in self._used:
+            for other in self.now:  # a table that was made since the start
+                if (
+                    other != name
+                    and name in self.now
+                    and topic_of(self._config.name, other) == topic
+                ):
+                    raise shared(topic, other, name)
+            self._used.add(name)
+        return topic
 
     def topics(self) -> list[str]:
         """Where records go; an outbox has the topics that its rows have named so far."""

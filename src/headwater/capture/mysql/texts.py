@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Callable
 
 from headwater.capture.envelope import Column, quote
+from headwater.capture.errors import BinlogUnreadable, SchemaUnknown
 from headwater.capture.mysql import charsets, json_binary
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Description, Field, Style, shown
-from headwater.capture.mysql.errors import BinlogUnreadable, SchemaUnknown
 
 
 def _base64(raw: bytes) -> str:

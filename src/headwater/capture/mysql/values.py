@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.capture.envelope import quote
+from headwater.capture.errors import BinlogUnreadable, SchemaUnknown
 from headwater.capture.mysql import numbers, temporal, texts
 from headwater.capture.mysql import table_map as wire
 from headwater.capture.mysql.columns import Convert, Description, Field, Style, shown
-from headwater.capture.mysql.errors import BinlogUnreadable, SchemaUnknown
 
 
 def field(column: Description, style: Style) -> Field:
@@ -23,7 +23,9 @@ def field(column: Description, style: Style) -> Field:
         raise SchemaUnknown(
             f"column {column.name!r} has a type that the binary log gives as number "
             f"{column.wire.type}, which is not read here",
-            hint=_REMEDIES.get(column.wire.type, "leave its table out of `tables`"),
+            hint=_REMEDIES.get(
+                column.wire.type, 'set its table aside: without_tables = ["…"] in the capture'
+            ),
         )
     return make(column, style)
 
@@ -208,6 +210,17 @@ def _set(column: Description, _style: Style) -> Field:
     )
 
 
+def _vector(column: Description, _style: Style) -> Field:
+    """MySQL 9: 32-bit floats one after the other, in the log and in the server's text."""
+    items = {"type": "float", "optional": False}
+    return Field(
+        shown(column, "array", "io.debezium.data.FloatVector", items=items),
+        length_bytes=column.wire.first,
+        convert=numbers.vector,
+        from_text=numbers.vector,
+    )
+
+
 _MAKERS: dict[int, Callable[[Description, Style], Field]] = {
     **dict.fromkeys(_INTEGERS, _integer),
     wire.FLOAT: _float,
@@ -230,4 +243,5 @@ _MAKERS: dict[int, Callable[[Description, Style], Field]] = {
     wire.VARCHAR_COMPRESSED: texts.compressed,
     wire.GEOMETRY: texts.geometry,
     wire.JSON: texts.document,
+    wire.VECTOR: _vector,
 }

@@ -10,7 +10,7 @@ writers for as long as that takes: some milliseconds, and any statement that is 
 
 from __future__ import annotations
 
-from headwater.capture.errors import CaptureError, Refused
+from headwater.capture.errors import CaptureError, SourceRefused
 from headwater.capture.mysql.connection import Address, Connection
 from headwater.capture.mysql.flavor import Flavor, Reached
 
@@ -65,7 +65,7 @@ class Views:
         file, pos = _place(self.connection)
         gtid = self.connection.value("SELECT BINLOG_GTID_POS(%s, %s)", [file, pos])
         if not file or gtid is None:
-            raise Refused(
+            raise SourceRefused(
                 "the MariaDB server does not say where in its binary log a snapshot stands",
                 hint="switch the binary log on: log_bin in the server's configuration, then restart it",
             )
@@ -85,7 +85,7 @@ class Views:
         finally:
             lock.close()
         if not rows:
-            raise Refused(
+            raise SourceRefused(
                 "the MySQL server has no binary log",
                 hint="log_bin in the server's configuration, then restart it",
             )
@@ -94,7 +94,7 @@ class Views:
 
     def _refuse_prepared(self) -> None:
         if self.connection.execute("XA RECOVER"):
-            raise Refused(
+            raise SourceRefused(
                 "an XA transaction is prepared and not decided: its rows are neither in the snapshot "
                 "nor in what follows it",
                 hint="see XA RECOVER; XA COMMIT or XA ROLLBACK it, then begin again",

@@ -1,4 +1,4 @@
-"""PostgreSQL 15 to 18: logical replication with pgoutput, nothing to install on the server.
+"""PostgreSQL 14 to 18: logical replication with pgoutput, nothing to install on the server.
 
 slot ──(exported snapshot)──▶ snapshot ─┐
   └──▶ replication ──▶ pgoutput ──▶ transactions ──▶ stream ──▶ batches

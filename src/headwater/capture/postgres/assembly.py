@@ -1,7 +1,7 @@
 """From messages to records: the events of each transaction, numbered, with its BEGIN and END.
 
 Called by `stream`, which feeds it messages in the order of the server. A transaction that arrives whole
-(protocol 1) is encoded as it comes; one that is streamed before its end is held in `streamed` and comes
+(protocol 1) is encoded as it comes; one that is streamed before its end is held in a `Spool` and comes
 through here at its commit.
 
 Invariants:

@@ -30,17 +30,29 @@ JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 WHERE p.pubname = %s ORDER BY 2, 3
 """
+# Before PostgreSQL 15 a publication had neither column lists nor row filters.
+_WHOLE_TABLES = _TABLES.replace("p.attnames::text[]", "NULL::text[]").replace("p.rowfilter", "NULL")
 
 _COLUMNS = """
 SELECT a.attname::text, a.atttypid::int8, a.atttypmod::int4, a.attnotnull,
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
                AND i.indisprimary AND a.attnum = ANY (i.indkey)),
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid
-               AND i.indisreplident AND a.attnum = ANY (i.indkey))
+               AND i.indisreplident AND a.attnum = ANY (i.indkey)),
+       a.attgenerated <> ''
 FROM pg_attribute a
-WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
+
+_NAME = """
+SELECT n.nspname::text, c.relname::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
+
+LISTS_SINCE = 150_000
+GENERATED_SINCE = 180_000
+"""Since then a publication may list generated columns too, and the stream has them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class CatalogColumn:
     not_null: bool
     in_primary_key: bool
     in_identity_index: bool
+    generated: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,7 @@ class Table:
     columns: tuple[CatalogColumn, ...]
     row_filter: str | None
     rows_expected: int
+    partitioned: bool = False
 
     @property
     def collection(self) -> str:
@@ -72,6 +86,11 @@ class Table:
     @property
     def quoted(self) -> str:
         return identifier(self.namespace, self.name)
+
+    @property
+    def own_rows(self) -> str:
+        """For FROM: without the rows of tables that inherit from it, which the stream brings as theirs."""
+        return self.quoted if self.partitioned else f"ONLY {self.quoted}"
 
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row in the changes too: the replica identity, or under FULL the
@@ -122,21 +141,33 @@ class Catalog:
     def tables(self, publication: str) -> list[Table]:
         """What the publication holds, with its column lists and row filters."""
         with plain():
-            rows = self._connection.execute(_TABLES, [publication]).fetchall()
+            listed = self._connection.info.server_version >= LISTS_SINCE
+            query = _TABLES if listed else _WHOLE_TABLES
+            rows = self._connection.execute(query, [publication]).fetchall()
             return [self._table(row) for row in rows]
 
     def _table(self, row: Any) -> Table:
-        relation, namespace, name, identity, published, row_filter, expected, _kind = row
+        relation, namespace, name, identity, published, row_filter, expected, kind = row
         columns = [
             CatalogColumn(*found)
             for found in self._connection.execute(_COLUMNS, [relation]).fetchall()
         ]
+        if self._connection.info.server_version < GENERATED_SINCE:
+            columns = [column for column in columns if not column.generated]
         if published is not None:
             columns = [column for column in columns if column.name in published]
-        return Table(relation, namespace, name, identity, tuple(columns), row_filter, expected)
+        return Table(
+            relation, namespace, name, identity, tuple(columns), row_filter, expected, kind == "p"
+        )
 
     def primary_key(self, relation: int) -> set[str]:
         """Names of the primary key's columns now; under FULL the stream does not tell them."""
         with plain():
             rows = self._connection.execute(_COLUMNS, [relation]).fetchall()
         return {row[0] for row in rows if row[4]}
+
+    def name_of(self, relation: int) -> str | None:
+        """A table's schema and name now; None where it was dropped."""
+        with plain():
+            row = self._connection.execute(_NAME, [relation]).fetchone()
+        return None if row is None else f"{row[0]}.{row[1]}"

@@ -14,10 +14,11 @@ import psycopg
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import CaptureError, Interrupted
 from headwater.capture.postgres.connection import connect, identifier, plain
-from headwater.capture.postgres.slot import read_slot, wanted_tables
+from headwater.capture.postgres.publication import wanted_tables
+from headwater.capture.postgres.slot import read_slot
 from headwater.capture.source import Finding
 
-OLDEST = 150_000
+OLDEST = 140_000
 CLOCK_S_MAX = 5.0
 
 _ROLE = (
@@ -78,14 +79,14 @@ def _version(connection: psycopg.Connection[Any]) -> Finding:
     version = connection.info.server_version
     shown = f"PostgreSQL {version // 10_000}.{version % 10_000}"
     ok = version >= OLDEST
-    return Finding("version", ok, shown, None if ok else "upgrade to PostgreSQL 15 or newer")
+    return Finding("version", ok, shown, None if ok else "upgrade to PostgreSQL 14 or newer")
 
 
 def _wal_level(connection: psycopg.Connection[Any]) -> Finding:
     level = _setting(connection, "wal_level")
     ok = level == "logical"
-    mend = "ALTER SYSTEM SET wal_level = logical;  -- then restart the server"
-    return Finding("wal_level", ok, f"wal_level is {level}", None if ok else mend)
+    remedy = "ALTER SYSTEM SET wal_level = logical;  -- then restart the server"
+    return Finding("wal_level", ok, f"wal_level is {level}", None if ok else remedy)
 
 
 def _primary(connection: psycopg.Connection[Any]) -> Finding:
@@ -105,16 +106,16 @@ def _slots(connection: psycopg.Connection[Any], slot: str) -> Finding:
     )
     # Going on with a snapshot after a kill needs a second one for a while.
     ok = bool(ours) or used + 2 <= most
-    mend = f"ALTER SYSTEM SET max_replication_slots = {most + 4};  -- then restart the server"
-    return Finding("replication slots", ok, f"{used} of {most} in use", None if ok else mend)
+    remedy = f"ALTER SYSTEM SET max_replication_slots = {most + 4};  -- then restart the server"
+    return Finding("replication slots", ok, f"{used} of {most} in use", None if ok else remedy)
 
 
 def _senders(connection: psycopg.Connection[Any]) -> Finding:
     most = int(_setting(connection, "max_wal_senders"))
     used = int(_one(connection, "SELECT count(*) FROM pg_stat_replication")[0])
     ok = used + 2 <= most
-    mend = f"ALTER SYSTEM SET max_wal_senders = {most + 4};  -- then restart the server"
-    return Finding("WAL senders", ok, f"{used} of {most} in use", None if ok else mend)
+    remedy = f"ALTER SYSTEM SET max_wal_senders = {most + 4};  -- then restart the server"
+    return Finding("WAL senders", ok, f"{used} of {most} in use", None if ok else remedy)
 
 
 def _kept(connection: psycopg.Connection[Any]) -> Finding:
@@ -135,8 +136,10 @@ def _slot(connection: psycopg.Connection[Any], slot: str) -> Iterator[Finding]:
         return
     ok = state.wal_status != "lost" and state.plugin == "pgoutput"
     sentence = f"{slot}: {state.plugin}, {state.wal_status}, {state.behind_bytes} bytes behind"
-    mend = f"SELECT pg_drop_replication_slot('{slot}');  -- then headwater capture run --resnapshot"
-    yield Finding("slot", ok, sentence, None if ok else mend)
+    remedy = (
+        f"SELECT pg_drop_replication_slot('{slot}');  -- then headwater capture run --resnapshot"
+    )
+    yield Finding("slot", ok, sentence, None if ok else remedy)
 
 
 def _tables(
@@ -157,11 +160,11 @@ def _tables(
     ok = bool(exists) or (may and owned)
     listed = ", ".join(identifier(*place) for place in wanted)
     sentence = f"{publication} {'exists' if exists else 'can be created' if ok else 'is missing'}"
-    mend = (
+    remedy = (
         f"CREATE PUBLICATION {identifier(publication)} FOR TABLE {listed} "
         "WITH (publish_via_partition_root = true);  -- as the tables' owner"
     )
-    yield Finding("publication", ok, sentence, None if ok else mend)
+    yield Finding("publication", ok, sentence, None if ok else remedy)
 
 
 def _table(shown: str, readable: bool, identity: str, keyed: bool, role: str) -> Iterator[Finding]:
@@ -176,8 +179,8 @@ def _table(shown: str, readable: bool, identity: str, keyed: bool, role: str) ->
     sentence = f"rows of {shown} are identified by: {kinds[identity] if known else 'nothing'}"
     if not known:
         sentence += "; the server will refuse its updates and deletes once it is published"
-    mend = f"ALTER TABLE {shown} REPLICA IDENTITY FULL;  -- or add a primary key"
-    yield Finding(f"identity of {shown}", known, sentence, None if known else mend)
+    remedy = f"ALTER TABLE {shown} REPLICA IDENTITY FULL;  -- or add a primary key"
+    yield Finding(f"identity of {shown}", known, sentence, None if known else remedy)
 
 
 def _clock(connection: psycopg.Connection[Any]) -> Finding:

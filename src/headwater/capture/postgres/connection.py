@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from headwater.capture.errors import Interrupted, Misconfigured, Refused
+from headwater.capture.errors import Interrupted, Misconfigured, SourceRefused
+
+Connection: TypeAlias = psycopg.Connection[Any]
 
 # bytea and floats have other text forms too; a row must not depend on the server's settings.
 SESSION = (
@@ -51,7 +54,7 @@ def connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
 
 @contextlib.contextmanager
 def plain() -> Iterator[None]:
-    """psycopg's errors: what time mends becomes Interrupted, what a person must mend Refused."""
+    """psycopg's errors: what time mends becomes Interrupted, what a person must mend SourceRefused."""
     try:
         yield
     except psycopg.Error as error:
@@ -62,12 +65,12 @@ def translated(error: psycopg.Error) -> Exception:
     said = " ".join(str(error).split()) or type(error).__name__
     state = error.sqlstate or ""
     if state[:2] in ("28", "3D") or _names_login(said):
-        return Refused(f"PostgreSQL refuses the connection: {said}", hint="mend `from`")
+        return SourceRefused(f"PostgreSQL refuses the connection: {said}", hint="correct `from`")
     if state == "42501":
-        return Refused(f"PostgreSQL: {said}", hint="see: headwater capture check")
+        return SourceRefused(f"PostgreSQL: {said}", hint="see: headwater capture check")
     if not state or state[:2] in ("08", "53", "57", "55", "40", "58", "XX"):
         return Interrupted(f"PostgreSQL: {said}")
-    return Refused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
+    return SourceRefused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
 
 
 def _names_login(said: str) -> bool:

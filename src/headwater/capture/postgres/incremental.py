@@ -29,8 +29,8 @@ import psycopg
 
 from headwater.capture.config import CaptureConfig
 from headwater.capture.envelope import dumps
-from headwater.capture.errors import Refused
-from headwater.capture.postgres import copied
+from headwater.capture.errors import SourceRefused
+from headwater.capture.postgres import copy_rows
 from headwater.capture.postgres.assembly import Assembly, now_text
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.connection import identifier, literal, plain
@@ -156,7 +156,7 @@ class Incremental:
         rest = f'{now_text()},"transaction":null'
         assembly.know(None, relation, source)
         created = relation.encoder.created
-        rows = copied.rows(window.data, relation.converters)
+        rows = copy_rows.rows(window.data, relation.converters)
         records = [created(row, source, rest, "r") for row in rows]
         if self.deduplicate:
             records = [record for record in records if record[1] not in self._touched]
@@ -180,7 +180,7 @@ class Incremental:
             table = replace(table, row_filter=f"{own}({where})")
         try:
             self._open(table)
-        except Refused as error:
+        except SourceRefused as error:
             if where is None:
                 raise
             # Its columns may be others since it was asked for: no reason to stop everything else.

@@ -25,6 +25,7 @@ from headwater.capture.outbox import Router
 from headwater.capture.postgres.catalog import Catalog, Table
 from headwater.capture.postgres.pgoutput import RelationColumn, RelationMessage
 from headwater.capture.postgres.types import Converter
+from headwater.capture.topic_names import TopicOwners, topic_of
 
 BYTEA = 17
 
@@ -101,10 +102,11 @@ class Relations:
         self.by_number: dict[int, Relation] = {}
         self.topics: dict[str, None] = {}
         """Of every table that was met, in that order."""
+        self._owners = TopicOwners()
 
     def topic(self, namespace: str, name: str) -> str:
         inner = name if namespace == "public" else f"{namespace}.{name}"
-        return f"{self._config.name}.{topic_part(inner)}"
+        return topic_of(self._config.name, inner)
 
     def learn(self, message: RelationMessage) -> tuple[Relation | None, Relation]:
         """Take a relation message; the relation as it was, where it is known, and as it is."""
@@ -153,6 +155,8 @@ class Relations:
         ]
         places = [place for place, column in enumerate(columns) if column.name in key]
         topic = self.topic(namespace, name)
+        if outbox_place(self._config) != (namespace, name):
+            self._claim(topic, f"{namespace}.{name}", number)
         self.topics[topic] = None
         encoder = table_encoder(self._config, topic, shown, places, SOURCE_SCHEMA)
         head = (
@@ -176,6 +180,15 @@ class Relations:
             digest,
             outbox,
         )
+
+    def _claim(self, topic: str, table: str, number: int) -> None:
+        """Nobody says in the stream that a table was dropped or has another name: the catalogue does."""
+        owner = self._owners.owner(topic)
+        if owner is not None and owner != (number, table):
+            other, name = owner
+            if isinstance(other, int) and self._catalog.name_of(other) != name:
+                self._owners.release(topic)
+        self._owners.claim(topic, table, number)
 
 
 def schema_record(
@@ -207,8 +220,3 @@ def outbox_place(config: CaptureConfig) -> tuple[str, str] | None:
         return None
     schema, _, table = config.outbox.rpartition(".")
     return schema or "public", table
-
-
-def topic_part(name: str) -> str:
-    """A table's name as part of a topic's: what topics cannot have becomes an underscore."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

@@ -22,7 +22,7 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn
 
-from headwater.capture.errors import Gap, Interrupted, Refused
+from headwater.capture.errors import Gap, Interrupted, SourceRefused
 from headwater.capture.postgres.connection import (
     CONNECT_TIMEOUT_S,
     conninfo,
@@ -59,7 +59,7 @@ class Replication:
             said = self._said()
             self._connection.finish()
             if "authentication failed" in said or "must be superuser or replication role" in said:
-                raise Refused(
+                raise SourceRefused(
                     f"PostgreSQL refuses a replication connection: {said}",
                     hint="see: headwater capture check",
                 )
@@ -170,7 +170,7 @@ class Replication:
             )
         if state == "55006" or state[:2] in ("57", "53", "08", "58", "XX") or not state:
             return Interrupted(f"PostgreSQL: {said}")
-        return Refused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
+        return SourceRefused(f"PostgreSQL: {said} ({state})", hint="see: headwater capture check")
 
 
 def _connected(info: str) -> PGconn:

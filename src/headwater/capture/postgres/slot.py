@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
 from headwater.capture.change import Position
 from headwater.capture.config import CaptureConfig
-from headwater.capture.errors import Gap, Interrupted, Misconfigured, Refused
+from headwater.capture.errors import Gap, Interrupted, Misconfigured
 from headwater.capture.postgres.connection import (
     APPLICATION,
+    Connection,
     identifier,
     lsn_number,
     lsn_text,
@@ -33,12 +33,7 @@ SELECT plugin::text, slot_type::text, active, restart_lsn::text, confirmed_flush
 FROM pg_replication_slots WHERE slot_name = %s
 """
 
-_ALL_TABLES = """
-SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
-  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_%%'
-ORDER BY 1, 2
-"""
+PAGE_BYTES, PAGE_HEADER_BYTES = 8192, 40
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ def names(config: CaptureConfig) -> tuple[str, str]:
     return config.option("slot", plain_name), config.option("publication", plain_name)
 
 
-def read_slot(connection: psycopg.Connection[Any], slot: str) -> SlotState | None:
+def read_slot(connection: Connection, slot: str) -> SlotState | None:
     with plain():
         row = connection.execute(_SLOT, [slot]).fetchone()
     if row is None:
@@ -91,14 +86,26 @@ def create_slot(replication: Replication, slot: str, *, temporary: bool = False)
     kind = "TEMPORARY " if temporary else ""
     # From PostgreSQL 17 on a standby can hold a copy of it, and a failover loses nothing.
     failover = ", FAILOVER true" if replication.server_version >= 170000 and not temporary else ""
+    options = f"(SNAPSHOT 'export'{failover})"
+    if replication.server_version < 150000:
+        options = "EXPORT_SNAPSHOT"
     made = replication.query(
-        f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind}LOGICAL pgoutput "
-        f"(SNAPSHOT 'export'{failover})"
+        f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind}LOGICAL pgoutput {options}"
     )[0]
     point, snapshot = made["consistent_point"], made["snapshot_name"]
     if point is None or snapshot is None:
         raise ValueError("the server made a slot without a consistent point or a snapshot")
     return lsn_number(point), snapshot
+
+
+def system(connection: Connection) -> str:
+    """The cluster's id, which a copy of it shares."""
+    with plain():
+        row = connection.execute(
+            "SELECT system_identifier::text FROM pg_control_system()"
+        ).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def check_continuity(
@@ -114,7 +121,7 @@ def check_continuity(
         raise Gap(
             f"this is another PostgreSQL cluster ({system}) than the one captured so far "
             f"({position['system']})",
-            hint=f"mend `from`, or {again}",
+            hint=f"correct `from`, or {again}",
         )
     if state is None:
         raise gap(
@@ -136,6 +143,53 @@ def check_continuity(
         )
 
 
+def timeline(url: str, position: Position) -> int:
+    asking = Replication(url)
+    try:
+        return check_timeline(asking, position)
+    finally:
+        asking.close()
+
+
+def check_timeline(replication: Replication, position: Position) -> int:
+    """The server's timeline now; Gap where its history left that of the position before the position.
+
+    A standby that took over begins a timeline of its own where it was. Had the log come further, then it
+    has changes that this server never had, and this server's next ones lie before the position.
+    """
+    found = replication.query("IDENTIFY_SYSTEM")[0]
+    now, end = int(found["timeline"] or 0), lsn_number(found["xlogpos"] or "0/0")
+    then = position.get("timeline", now)
+    if then != now:
+        end = _left_at(replication, now, then)
+    if position["lsn"] > _next_record(end):
+        raise Gap(
+            f"the log has changes up to {lsn_text(position['lsn'])}, and this server went its own way "
+            f"at {lsn_text(end)} (timeline {then}, now {now}): it was behind when it took over, or was "
+            "restored; what it never had is in the log, and its own changes would be left out",
+            hint="start again with a new snapshot: headwater capture run NAME --resnapshot; and let no "
+            "standby fall behind a capture: synchronized_standby_slots (PostgreSQL 17 and later)",
+        )
+    return now
+
+
+def _left_at(replication: Replication, now: int, then: int) -> int:
+    """Where the history of timeline `now` leaves timeline `then`; 0 where it never was on it."""
+    if now <= then:
+        return 0
+    told = replication.query(f"TIMELINE_HISTORY {now}")[0]["content"] or ""
+    for line in told.splitlines():
+        parent, _, rest = line.strip().partition("\t")
+        if parent == str(then):
+            return lsn_number(rest.partition("\t")[0])
+    return 0
+
+
+def _next_record(lsn: int) -> int:
+    """Behind the header of a page, if a page begins there."""
+    return lsn + PAGE_HEADER_BYTES if lsn % PAGE_BYTES == 0 else lsn
+
+
 def usable(state: SlotState, slot: str, database: str) -> None:
     """Raise where a slot of this name is not ours to use."""
     if state.plugin != "pgoutput" or state.database != database:
@@ -145,65 +199,7 @@ def usable(state: SlotState, slot: str, database: str) -> None:
         )
 
 
-def wanted_tables(
-    connection: psycopg.Connection[Any], config: CaptureConfig
-) -> list[tuple[str, str]]:
-    """The tables of the settings as (schema, name); without any, all there are."""
-    with plain():
-        found = [(row[0], row[1]) for row in connection.execute(_ALL_TABLES).fetchall()]
-    if not config.tables:
-        return found
-    wanted: list[tuple[str, str]] = []
-    for name in (*config.tables, *((config.outbox,) if config.outbox else ())):
-        schema, _, table = name.rpartition(".")
-        place = (schema or "public", table)
-        if place not in found:
-            raise Misconfigured(
-                f"the database has no table {'.'.join(place)}",
-                hint="name it as schema.table, or create it",
-            )
-        if place not in wanted:
-            wanted.append(place)
-    return wanted
-
-
-def ensure_publication(
-    connection: psycopg.Connection[Any], config: CaptureConfig, publication: str
-) -> list[str]:
-    """Make the publication, or add what it lacks; the tables that were added to an older one."""
-    with plain():
-        row = connection.execute(
-            "SELECT puballtables FROM pg_publication WHERE pubname = %s", [publication]
-        ).fetchone()
-        if row is not None and (row[0] or "publication" in config.options):
-            return []  # the user's own: its filters and column lists are the user's business
-        wanted = wanted_tables(connection, config)
-        if not wanted:
-            raise Refused("the database has no table to capture", hint="create one")
-        if row is None:
-            listed = ", ".join(identifier(*place) for place in wanted)
-            connection.execute(
-                f"CREATE PUBLICATION {identifier(publication)} FOR TABLE {listed} "
-                "WITH (publish_via_partition_root = true)"
-            )
-            return []
-        there = {
-            (schema, table)
-            for schema, table in connection.execute(
-                "SELECT schemaname::text, tablename::text FROM pg_publication_tables "
-                "WHERE pubname = %s",
-                [publication],
-            ).fetchall()
-        }
-        missing = [place for place in wanted if place not in there] if config.tables else []
-        for place in missing:
-            connection.execute(
-                f"ALTER PUBLICATION {identifier(publication)} ADD TABLE {identifier(*place)}"
-            )
-    return [".".join(place) for place in missing]
-
-
-def drop_slot(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 15.0) -> None:
+def drop_slot(connection: Connection, slot: str, timeout_s: float = 15.0) -> None:
     """Drop it once its walsender has noticed that nobody listens."""
     deadline = time.monotonic() + timeout_s
     while (state := read_slot(connection, slot)) is not None:
@@ -216,7 +212,7 @@ def drop_slot(connection: psycopg.Connection[Any], slot: str, timeout_s: float =
         time.sleep(0.05)
 
 
-def release(connection: psycopg.Connection[Any], slot: str, timeout_s: float = 5.0) -> None:
+def release(connection: Connection, slot: str, timeout_s: float = 5.0) -> None:
     """End a walsender of an earlier run of ours that still holds the slot.
 
     After a network was cut the server keeps it for wal_sender_timeout. It can only be an earlier one:

@@ -20,19 +20,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
-import psycopg
-
 from headwater.capture.change import Batch, Position, Progress, Record
 from headwater.capture.config import CaptureConfig
-from headwater.capture.postgres import copied
+from headwater.capture.postgres import copy_rows
 from headwater.capture.postgres.assembly import now_text
 from headwater.capture.postgres.catalog import Table
-from headwater.capture.postgres.connection import connect, identifier, literal, plain
+from headwater.capture.postgres.connection import Connection, connect, identifier, literal, plain
 from headwater.capture.postgres.relations import Relation, Relations, moment, schema_record
 
 CHUNK_BYTES = 1 << 20
 CHUNK_ROWS_MIN, CHUNK_ROWS_MAX = 100, 50_000
-Connection = psycopg.Connection[Any]
 
 
 class Snapshot:
@@ -178,12 +175,14 @@ class Snapshot:
 
     def _encode(self, relation: Relation, data: bytes) -> list[Record]:
         if relation.outbox is not None:
-            events = [relation.event(row) for row in copied.rows(data, relation.converters)]
+            events = [relation.event(row) for row in copy_rows.rows(data, relation.converters)]
             self._relations.topics.update(dict.fromkeys(event[0] for event in events))
             return events
         source, rest = self._source(relation), self._rest()
         created = relation.encoder.created
-        return [created(row, source, rest, "r") for row in copied.rows(data, relation.converters)]
+        return [
+            created(row, source, rest, "r") for row in copy_rows.rows(data, relation.converters)
+        ]
 
     def _source(self, relation: Relation) -> str:
         lsn = self._position["lsn"]
@@ -240,7 +239,7 @@ def boundary(
     shown = ", ".join(f"{identifier(name)}::text AS key{n}" for n, name in enumerate(key))
     order = ", ".join(identifier(name) for name in key)
     query = (
-        f"SELECT {shown} FROM {table.quoted}{_where(table, key, after, None)} "
+        f"SELECT {shown} FROM {table.own_rows}{_where(table, key, after, None)} "
         f"ORDER BY {order} OFFSET {rows - 1} LIMIT 1"
     )
     with plain():
@@ -255,7 +254,7 @@ def chunk_query(
     columns = ", ".join(identifier(column.name) for column in table.columns)
     order = f" ORDER BY {', '.join(identifier(name) for name in key)}" if key else ""
     where = _where(table, key, after, last)
-    return f"COPY (SELECT {columns} FROM {table.quoted}{where}{order}) TO STDOUT"
+    return f"COPY (SELECT {columns} FROM {table.own_rows}{where}{order}) TO STDOUT"
 
 
 def _where(

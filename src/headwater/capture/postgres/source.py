@@ -2,7 +2,8 @@
 
 Opened by `headwater.capture.postgres.open_source`, used by the runner. A position:
 
-    {"system": the cluster's id, "lsn": everything committed before it is in the log,
+    {"system": the cluster's id, "timeline": of its history,
+     "lsn": everything committed before it is in the log,
      "skip": and so many events of the transaction after it, "schemas": {table: digest},
      "snapshot": {…while the first snapshot goes on…}, "incremental": {…while one goes on…}}
 """
@@ -17,10 +18,10 @@ import psycopg
 from headwater.capture.change import Batch, Lag, Position, Progress, begins_again
 from headwater.capture.config import CaptureConfig
 from headwater.capture.errors import Gap, Misconfigured, StartOver
-from headwater.capture.postgres import check, incremental, slot
+from headwater.capture.postgres import check, incremental, publication, slot
 from headwater.capture.postgres.assembly import Assembly
 from headwater.capture.postgres.catalog import Catalog
-from headwater.capture.postgres.connection import connect, identifier, plain
+from headwater.capture.postgres.connection import connect, plain
 from headwater.capture.postgres.incremental import Incremental
 from headwater.capture.postgres.relations import Relations, outbox_place
 from headwater.capture.postgres.replication import SILENCE_S, Replication
@@ -66,6 +67,7 @@ class PostgresSource:
         self._snapshot: Snapshot | None = None
         self._known: Relations | None = None
         self._chunks: Incremental | None = None
+        self._warnings: list[str] = []
 
     # ── the contract ───────────────────────────────────────────────────────────────────────────
 
@@ -76,7 +78,8 @@ class PostgresSource:
         config = self._config
         relations = self._relations()
         if not relations.topics:
-            slot.ensure_publication(self._database(), config, self._publication)
+            publication.ensure_publication(self._database(), config, self._publication)
+            self._warnings = publication.without_identity(self._database(), self._publication)
             for table in Catalog(self._database()).tables(self._publication):
                 relations.of_table(table)  # which notes its topic
             own = (config.transaction_topic, config.schema_topic, f"{config.name}.message")
@@ -90,14 +93,15 @@ class PostgresSource:
                 again = {"again": True} if position is not None else {}
                 lsn, name = self._new_slot(exporter)
                 position = {
-                    "system": self._system(),
+                    "system": slot.system(self._database()),
+                    "timeline": slot.timeline(self._config.url, {"lsn": 0}),
                     "lsn": lsn,
                     "snapshot": {**again, "done": []},
                     "schemas": {},
                 }
                 yield Batch(position)
             else:
-                self._check_continuity(position)
+                position = self._check_continuity(position)
                 lsn, name = slot.create_slot(exporter, f"{self._slot}_resume", temporary=True)
                 # What was read before must not be older than what is read now: first everything
                 # that was committed until then.
@@ -112,7 +116,7 @@ class PostgresSource:
             exporter.close()
 
     def stream(self, position: Position) -> Iterator[Batch]:
-        self._check_continuity(position)
+        position = self._check_continuity(position)
         yield from self._stream(position, chunked=True)
 
     def acknowledge(self, position: Position) -> None:
@@ -129,6 +133,8 @@ class PostgresSource:
 
     def guard(self) -> str | None:
         """Over budget: a warning; or the slot is given up, where the settings say so."""
+        if self._warnings:
+            return self._warnings.pop(0)
         if self._chunks is not None and (said := self._chunks.given_up()) is not None:
             return said
         state = slot.read_slot(self._database(), self._slot)
@@ -168,21 +174,19 @@ class PostgresSource:
         if where is not None:
             with plain():  # a mistake is told here, and not to the capture that runs
                 self._database().execute(
-                    f"SELECT 1 FROM {names[wanted[0]].quoted} WHERE {where} LIMIT 0".encode()
+                    f"SELECT 1 FROM {names[wanted[0]].own_rows} WHERE {where} LIMIT 0".encode()
                 )
         incremental.request(self._database(), wanted, where)
         rows = "" if where is None else f" where {where}"
         asked = ", ".join(wanted) or "all tables"
         return f"asked for {asked}{rows}; it begins while the capture runs"
 
-    def forget(self) -> None:
+    def forget(self) -> str | None:
         database = self._database()
         slot.drop_slot(database, self._slot)
-        if "publication" not in self._config.options:
-            with plain():
-                database.execute(
-                    f"DROP PUBLICATION IF EXISTS {identifier(self._publication)}".encode()
-                )
+        if "publication" in self._config.options:
+            return None
+        return publication.drop_publication(database, self._publication)
 
     def close(self) -> None:
         self._stop_streaming()
@@ -206,19 +210,9 @@ class PostgresSource:
             self._known = Relations(self._config, database.info.dbname, Catalog(database))
         return self._known
 
-    def _system(self) -> str:
-        with plain():
-            row = (
-                self._database()
-                .execute("SELECT system_identifier::text FROM pg_control_system()")
-                .fetchone()
-            )
-        assert row is not None
-        return str(row[0])
-
     def _new_slot(self, exporter: Replication) -> tuple[int, str]:
         database = self._database()
-        slot.ensure_publication(database, self._config, self._publication)
+        publication.ensure_publication(database, self._config, self._publication)
         state = slot.read_slot(database, self._slot)
         if state is not None:
             # Left by a run that died before its first position was stored: nothing was captured.
@@ -226,10 +220,11 @@ class PostgresSource:
             slot.drop_slot(database, self._slot)
         return slot.create_slot(exporter, self._slot)
 
-    def _check_continuity(self, position: Position) -> None:
+    def _check_continuity(self, position: Position) -> Position:
         state = slot.read_slot(self._database(), self._slot)
         gap = StartOver if self._lost == "resnapshot" else Gap
-        slot.check_continuity(state, self._slot, position, self._system(), gap)
+        slot.check_continuity(state, self._slot, position, slot.system(self._database()), gap)
+        return {**position, "timeline": slot.timeline(self._config.url, position)}
 
     def _read_tables(self, position: Position, name: str) -> Iterator[Batch]:
         tables = Catalog(self._database()).tables(self._publication)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from headwater.capture.errors import Interrupted, Misconfigured, Refused
+from headwater.capture.errors import Interrupted, Misconfigured, SourceRefused
 
 BUSY_MS = 5_000
 OLDEST = (3, 37, 0)  # PRAGMA table_list; generated columns and RETURNING came before
@@ -35,12 +35,12 @@ def file_of(url: str) -> Path:
 def connect(path: Path) -> sqlite3.Connection:
     """Open an existing file; without implicit transactions."""
     if sqlite3.sqlite_version_info < OLDEST:
-        raise Refused(
+        raise SourceRefused(
             f"Python's SQLite is {sqlite3.sqlite_version}, 3.37 is needed",
             hint="use a Python that was built with a newer SQLite",
         )
     if not path.is_file():
-        raise Refused(f"there is no file {path}", hint="create the database first")
+        raise SourceRefused(f"there is no file {path}", hint="create the database first")
     connection = sqlite3.connect(
         path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
     )
@@ -71,7 +71,7 @@ def plainly(path: Path) -> Iterator[None]:
         primary = None if code is None else code & 0xFF
         if primary in _FOR_NOW:
             raise Interrupted(f"{path}: {error}") from error
-        raise Refused(
+        raise SourceRefused(
             f"{path}: {error}", hint="look at the file with: headwater capture check"
         ) from error
 

@@ -22,13 +22,12 @@ from headwater.capture.envelope import transaction_record
 from headwater.capture.outbox import Router
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.changes import Event, Resolver, Values
-from headwater.capture.sqlite.chunk import read_chunk
 from headwater.capture.sqlite.commits import Commits
 from headwater.capture.sqlite.connection import reading
 from headwater.capture.sqlite.encode import ShapeEncoder, moment_ms
 from headwater.capture.sqlite.place import Commit, Pending, Place
 from headwater.capture.sqlite.shape import Shape
-from headwater.capture.sqlite.tables import Tables
+from headwater.capture.sqlite.tables import Tables, read_chunk
 from headwater.capture.sqlite.triggers import CHANGES
 
 FETCH_ROWS = 64

@@ -14,8 +14,8 @@ from headwater.capture.source import Finding
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.connection import quoted
 from headwater.capture.sqlite.shape import Shape, is_wanted, read_shape, user_tables
-from headwater.capture.sqlite.tables import topic_of
 from headwater.capture.sqlite.triggers import CHANGES, WIDTH_MAX
+from headwater.capture.topic_names import topic_of
 from headwater.errors import HeadwaterError
 
 _BUILT_IN = {"BINARY", "NOCASE", "RTRIM"}

@@ -24,7 +24,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from headwater.capture.errors import Refused
+from headwater.capture.errors import SourceRefused
 from headwater.capture.source import WHOLE, Range
 from headwater.capture.sqlite import state
 from headwater.capture.sqlite.connection import quoted, writing
@@ -40,6 +40,7 @@ from headwater.capture.sqlite.triggers import (
     trigger_names,
     triggers,
 )
+from headwater.capture.topic_names import TopicOwners, topic_of
 
 TRIGGER = re.compile(r"_headwater_(\d+)_(\w+)")
 
@@ -80,6 +81,9 @@ class Reconciliation:
         self._triggers = self._present_triggers()
 
     def run(self) -> None:
+        owners = TopicOwners()
+        for table in self._tables:
+            owners.claim(topic_of("this capture", table), table)
         kept = set()
         for sid, shape in state.active_shapes(self._connection).items():
             if self._is_where_it_was(sid, shape):
@@ -232,13 +236,14 @@ def request_backfill(
     `within`: only these rows of the one table."""
     with writing(connection):
         if not state.is_installed(connection):
-            raise Refused("this database is not captured yet", hint="run the capture first")
+            raise SourceRefused("this database is not captured yet", hint="run the capture first")
         state.require_owner(connection, capture)
         known = {shape.table.lower(): sid for sid, shape in state.active_shapes(connection).items()}
         for table in tables or known:
             if table.lower() not in known:
-                raise Refused(
-                    f"table {table!r} is not captured", hint=f"known: {', '.join(sorted(known))}"
+                raise SourceRefused(
+                    f"table {table!r} is not captured",
+                    hint=f"name one of {', '.join(sorted(known))}",
                 )
             sid = known[table.lower()]
             where = None if within.whole else _condition(connection, sid, within)
@@ -260,13 +265,13 @@ def _condition(connection: sqlite3.Connection, sid: int, within: Range) -> str:
     try:
         connection.execute(f"SELECT 1 FROM {quoted(shape.table)} WHERE {where} LIMIT 0")
     except sqlite3.OperationalError as error:
-        raise Refused(f"{where!r} is no condition here: {error}", hint="mend it") from None
+        raise SourceRefused(f"{where!r} is no condition here: {error}", hint="correct it") from None
     return where
 
 
 def _require_width(shape: Shape) -> None:
     if 2 * len(shape.names) > WIDTH_MAX:
-        raise Refused(
+        raise SourceRefused(
             f"table {shape.table} has {len(shape.columns)} columns; at most "
             f"{WIDTH_MAX // 2 - 1} can be captured",
             hint="leave it out of the capture's `tables`",

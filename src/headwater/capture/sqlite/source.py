@@ -1,6 +1,8 @@
 """SQLite behind the contract of a source: looks, waits, prunes, follows the schema.
 
 Opened by `headwater.capture.sqlite.open_source`, driven by `headwater.capture.runner`.
+
+`SqliteSource.forget` takes everything out of a database that capture has put in.
 """
 
 from __future__ import annotations
@@ -16,14 +18,13 @@ from headwater.capture.source import IDLE_S, WHOLE, Finding, Range, check_range
 from headwater.capture.sqlite import connection as connections
 from headwater.capture.sqlite import preflight, state
 from headwater.capture.sqlite.commits import Commits
-from headwater.capture.sqlite.connection import plainly
+from headwater.capture.sqlite.connection import plainly, quoted, writing
 from headwater.capture.sqlite.drain import Drain, SchemaMoved, WentBack
 from headwater.capture.sqlite.place import Pending, Place
 from headwater.capture.sqlite.prune import Pruner
-from headwater.capture.sqlite.reconcile import reconcile, request_backfill
-from headwater.capture.sqlite.remove import remove
+from headwater.capture.sqlite.reconcile import TRIGGER, reconcile, request_backfill
 from headwater.capture.sqlite.shape import is_wanted, user_tables
-from headwater.capture.sqlite.triggers import CHANGES
+from headwater.capture.sqlite.triggers import CHANGES, SCHEMAS, STATE
 from headwater.capture.sqlite.watch import Watch
 
 OPTIONS = {"outbox_delete"}
@@ -240,3 +241,14 @@ class SqliteSource:
             self._rows_expected[table] = row[0]
         names = user_tables(self._connection)
         self._tables = sum(is_wanted(name, self._patterns) for name in names)
+
+
+def remove(connection: sqlite3.Connection) -> None:
+    """Drop our triggers and tables, in one transaction."""
+    with writing(connection):
+        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        for (name,) in found.fetchall():
+            if TRIGGER.fullmatch(name):
+                connection.execute(f"DROP TRIGGER {quoted(name)}")
+        for table in (CHANGES, SCHEMAS, STATE):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")

@@ -1,6 +1,6 @@
 """What capture keeps in the database beside the changes: whose it is, and the shapes that wrote rows.
 
-Read and written by `reconcile`, `drain` and `remove`, always inside a transaction of theirs.
+Read and written by `reconcile`, `drain` and `source`, always inside a transaction of theirs.
 
     _headwater_state   capture        the capture's name; one file has one
                        identity       drawn when capture was installed: a file from elsewhere has another
@@ -14,7 +14,7 @@ import sqlite3
 import uuid
 from typing import Any
 
-from headwater.capture.errors import Refused
+from headwater.capture.errors import SourceRefused
 from headwater.capture.sqlite.shape import Shape
 from headwater.capture.sqlite.triggers import CHANGES, SCHEMAS, STATE, TABLES
 
@@ -51,13 +51,13 @@ def require_owner(connection: sqlite3.Connection, capture: str) -> None:
     """Raise where the file belongs to another capture, or to a later headwater."""
     owner = get(connection, "capture")
     if owner != capture:
-        raise Refused(
+        raise SourceRefused(
             f"this database is captured as {owner!r} already",
             hint="use that name; or take that one out first (docs/capture-sqlite.md, Safety)",
         )
     written = get(connection, "format")
     if written != FORMAT:
-        raise Refused(
+        raise SourceRefused(
             f"the capture tables have format {written}, this headwater knows {FORMAT}",
             hint="use the headwater that made them, or remove them with it first",
         )
@@ -80,7 +80,7 @@ def shape_of(connection: sqlite3.Connection, sid: int) -> Shape:
     """The shape that wrote a row, however long ago."""
     row = connection.execute(f"SELECT shape FROM {SCHEMAS} WHERE id = ?", (sid,)).fetchone()
     if row is None:
-        raise Refused(
+        raise SourceRefused(
             f"{CHANGES} names a shape {sid} that {SCHEMAS} does not have",
             hint="somebody changed them; begin anew: headwater capture run NAME --resnapshot",
         )

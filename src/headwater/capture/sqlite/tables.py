@@ -1,16 +1,25 @@
-"""The shapes that rows were written with, each with its encoder; asked by `drain` for every event."""
+"""The shapes that rows were written with, each with its encoder; asked by `drain` for every event.
+
+Some rows of a table, in the order of its key, behind the last one that was read.
+
+The order is the rowid's, which is how the rows lie in the file; of a
+WITHOUT ROWID table it is the primary key's, compared byte by byte.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 
 from headwater.capture.change import Record
 from headwater.capture.config import CaptureConfig
 from headwater.capture.outbox import Router
 from headwater.capture.sqlite import state
-from headwater.capture.sqlite.changes import Event
+from headwater.capture.sqlite.changes import Event, Values
+from headwater.capture.sqlite.connection import quoted
 from headwater.capture.sqlite.encode import ShapeEncoder, schema_record
 from headwater.capture.sqlite.shape import Shape
+from headwater.capture.topic_names import topic_of
 
 
 class Tables:
@@ -62,7 +71,27 @@ class Tables:
         return ShapeEncoder(shape, config, topic, self._database)
 
 
-def topic_of(capture: str, table: str) -> str:
-    """NAME.table; what a topic's name cannot have becomes _."""
-    legal = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in table)
-    return f"{capture}.{legal}"
+def read_chunk(
+    connection: sqlite3.Connection, shape: Shape, key: Values | None, condition: str | None = None
+) -> Iterator[Values]:
+    """Rows behind the key, to the table's end; the caller stops when it has enough.
+
+    `condition`: only these."""
+    order = [quoted(shape.names[place]) for place in shape.order]
+    if "COLLATE" in shape.sql.upper():
+        # Slower, for then no index may fit; but other collations call different keys equal.
+        order = [f"{name} COLLATE BINARY" for name in order]
+    names = ", ".join(quoted(name) for name in shape.names)
+    conditions = [] if condition is None else [f"({condition})"]
+    if key is not None:
+        marks = ", ".join("?" for _ in order)
+        conditions.append(f"({', '.join(order)}) > ({marks})")
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    cursor = connection.execute(
+        f"SELECT {names} FROM {quoted(shape.table)}{where} ORDER BY {', '.join(order)}", key or ()
+    )
+    try:
+        while rows := cursor.fetchmany(64):
+            yield from rows
+    finally:
+        cursor.close()

@@ -1,6 +1,6 @@
 """The SQL that capture adds to a database: its three tables, and the triggers of each captured table.
 
-Written by `reconcile`; removed by `remove`. This is a format that other processes write into:
+Written by `reconcile`; removed by `source`. This is a format that other processes write into:
 
     _headwater_changes   seq INTEGER PRIMARY KEY   order of all changes; pruned from below, never emptied
                          at                        when, as SQLite's julianday

@@ -1,7 +1,5 @@
-"""The picture of the flow: what is seen, the graph that it makes, its layout, and the element that draws it.
+"""What the picture of the flow shows; `pages.flow` lays it out and draws it (picture.js).
 
 seen     everything that the picture needs, of one moment (blocks)
 graph    nodes and edges, and what hurts; pure
-layout   columns and rows; pure
-picture  the element in the browser (picture.js)
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from headwater.browse.errors import Unreachable
+from headwater.client.errors import BrokerUnreachable
 from headwater.console.context import Context
 from headwater.console.history import RATE_OVER_MS, Sample
 from headwater.console.watching.captures import CaptureNow
@@ -92,7 +92,7 @@ class Looking:
     def _broker(self) -> Sequence[str]:
         try:
             health = self._context.watch.broker.look()
-        except Unreachable:
+        except BrokerUnreachable:
             return self._last.broker
         return () if health is None else health.troubles
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from nicegui import ui
 
-from headwater.browse.dead_letters.reading import Survey, dead_letter_topics, open_letters
-from headwater.browse.errors import told
-from headwater.browse.log import TIMEOUT_S, Log
+from headwater.browse.dead_letters.survey import Survey, dead_letter_topics, open_letters
+from headwater.client.errors import told
+from headwater.client.log import TIMEOUT_S, Log
 from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.context import Visit

@@ -7,11 +7,11 @@ from functools import partial
 
 from nicegui import ui
 
-from headwater.browse.dead_letters import sending
+from headwater.browse.dead_letters import replay
 from headwater.browse.dead_letters.letter import Letter
-from headwater.browse.dead_letters.sending import Mended
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import told
+from headwater.browse.dead_letters.replay import Mended
+from headwater.browse.decoder import Decoder
+from headwater.client.errors import told
 from headwater.console import elements
 from headwater.console.addresses import link
 from headwater.console.context import Visit
@@ -98,7 +98,7 @@ class Mend:
                 data = value_bytes(value.value or "", str(chosen.value))
             is_changed = data != letter.value
             which = Mended(letter.partition, letter.offset, data, is_changed)
-            went = await self._do(partial(sending.send_one, which=which, to=elsewhere))
+            went = await self._do(partial(replay.send_one, which=which, to=elsewhere))
             elements.notify(f"Sent {'mended ' if is_changed else ''}to {went}")
             await self._done()
 
@@ -109,7 +109,7 @@ class Mend:
             )
             if await elements.confirmed(question, "Dismiss"):
                 await self._do(
-                    partial(sending.dismiss, partition=letter.partition, offset=letter.offset)
+                    partial(replay.dismiss, partition=letter.partition, offset=letter.offset)
                 )
                 elements.notify("Dismissed")
                 await self._done()

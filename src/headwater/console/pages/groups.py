@@ -7,8 +7,8 @@ from typing import Any
 
 from nicegui import ui
 
-from headwater.browse import groups
-from headwater.browse.groups import Group
+from headwater.client import groups
+from headwater.client.groups import Group
 from headwater.console import elements, live
 from headwater.console.addresses import link
 from headwater.console.context import Visit

@@ -12,10 +12,10 @@ from typing import Any
 
 from nicegui import ui
 
-from headwater.browse import groups
-from headwater.browse.errors import Misunderstood
-from headwater.browse.groups import Move, Reset, ResetPlan
-from headwater.browse.places import parse
+from headwater.client import groups
+from headwater.client.errors import BadRequest
+from headwater.client.groups import Move, Reset, ResetPlan
+from headwater.client.places import parse
 from headwater.console import elements
 from headwater.console.context import Visit
 from headwater.console.live import loaded
@@ -106,7 +106,7 @@ class _Form:
 
     async def _do(self) -> None:
         if self._plan is None:
-            raise Misunderstood("look first at what would change")
+            raise BadRequest("look first at what would change")
         planned, self._plan = self._plan, None
         # Members may have come since: the plan is refused then, and so is this.
         await loaded(partial(_apply, self._visit, planned))
@@ -122,7 +122,7 @@ def reset_of(words: str) -> Reset:
     """A signed number is a shift; `-10m` and everything else is a place."""
     text = words.strip()
     if not text:
-        raise Misunderstood("say where to", hint="beginning, end, 17, 2026-11-15T15:00, +100")
+        raise BadRequest("say where to", hint="beginning, end, 17, 2026-11-15T15:00, +100")
     if found := _SHIFT.fullmatch(text):
         return Reset(shift=int(found[1]))
     return Reset(place=parse(text))
@@ -131,7 +131,7 @@ def reset_of(words: str) -> Reset:
 def _numbers(words: str) -> list[int] | None:
     parts = [part.strip() for part in words.split(",") if part.strip()]
     if not all(part.isdigit() for part in parts):
-        raise Misunderstood(f"{words!r} are no partitions", hint="write numbers, as in 0,2")
+        raise BadRequest(f"{words!r} are no partitions", hint="write numbers, as in 0,2")
     return [int(part) for part in parts] or None
 
 

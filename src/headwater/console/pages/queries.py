@@ -66,6 +66,7 @@ class _Card:
             with ui.element("div").classes("hw-figures"):
                 self._rate = elements.figure("Rows in", "–")
                 self._batch = elements.figure("Longest batch", "–")
+                self._fresh = elements.figure("Freshness", "–")
                 self._behind = elements.figure("Behind the log", "–")
                 self._watermark = elements.figure("Watermark", "–")
                 self._held = elements.figure("State", "–")
@@ -82,6 +83,7 @@ class _Card:
         self._rate.set_text(f"{short(rows_per_second(now))}/s")
         batches = [each for each in now.history if each.get("batches")]
         self._batch.set_text(_milliseconds(batches[-1]["batch_ms_max"] if batches else None))
+        self._fresh.set_text(_seconds(last.get("freshness_seconds")))
         self._behind.set_text(_behind(last))
         self._watermark.set_text(_watermark(last.get("watermark")))
         rows, held = last.get("state_rows"), last.get("state_bytes")
@@ -102,6 +104,10 @@ def _behind(last: dict[str, Any]) -> str:
     if not records:
         return "nothing"
     return f"{short(records)} records" + (f", {duration(seconds)}" if seconds else "")
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else duration(value)
 
 
 def _milliseconds(value: float | None) -> str:

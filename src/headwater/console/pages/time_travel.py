@@ -12,11 +12,12 @@ from functools import partial
 
 from nicegui import background_tasks, ui
 
-from headwater.browse import pages, topics
-from headwater.browse.decoding import Decoder
-from headwater.browse.log import Log
+from headwater.browse import pages
+from headwater.browse.decoder import Decoder
 from headwater.browse.state import state_of
-from headwater.browse.topics import Topic
+from headwater.client import topics
+from headwater.client.log import Log
+from headwater.client.topics import Topic
 from headwater.console import elements
 from headwater.console.addresses import link
 from headwater.console.context import Visit

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from nicegui import ui
 
-from headwater.browse.decoding import Decoder, Shown
-from headwater.browse.records import Record
+from headwater.browse.decoder import Decoder, Shown
+from headwater.client.records import Record
 from headwater.console import sentences
 from headwater.console.addresses import link
 from headwater.console.pages.topics_rows import place_of

@@ -7,8 +7,8 @@ from functools import partial
 
 from nicegui import ui
 
-from headwater.browse.errors import Misunderstood
-from headwater.browse.publishing import Draft, publish
+from headwater.client.errors import BadRequest
+from headwater.client.publisher import Draft, publish
 from headwater.console import elements
 from headwater.console.context import Visit
 from headwater.console.live import loaded
@@ -70,15 +70,13 @@ def value_bytes(value: str, form: str) -> bytes:
         try:
             return bytes.fromhex(value)
         except ValueError:
-            raise Misunderstood(
-                "the value is not hexadecimal", hint="two digits per byte"
-            ) from None
+            raise BadRequest("the value is not hexadecimal", hint="two digits per byte") from None
     if form == "json":
         try:
             json.loads(value)
         except ValueError as error:
-            raise Misunderstood(
-                f"the value is no JSON: {error}", hint="mend it, or publish it as text"
+            raise BadRequest(
+                f"the value is no JSON: {error}", hint="correct it, or publish it as text"
             ) from None
     return value.encode()
 
@@ -86,5 +84,5 @@ def value_bytes(value: str, form: str) -> bytes:
 def _header(line: str) -> tuple[str, bytes | None]:
     name, sign, value = line.partition("=")
     if not name.strip():
-        raise Misunderstood(f"the header {line!r} has no name", hint="write NAME=VALUE")
+        raise BadRequest(f"the header {line!r} has no name", hint="write NAME=VALUE")
     return name.strip(), value.encode() if sign else None

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from nicegui import background_tasks, ui
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.places import END, parse
-from headwater.browse.records import Record
+from headwater.browse.decoder import Decoder
+from headwater.client.places import END, parse
+from headwater.client.records import Record
 from headwater.console import elements
 from headwater.console.addresses import link
 from headwater.console.context import Visit

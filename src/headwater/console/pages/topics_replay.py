@@ -7,10 +7,10 @@ from functools import partial
 
 from nicegui import ui
 
-from headwater.browse import replaying
-from headwater.browse.errors import Misunderstood
-from headwater.browse.places import BEGINNING, END, Place, parse
-from headwater.browse.replaying import Plan, Replayed
+from headwater.browse import replay
+from headwater.browse.replay import Plan, Replayed
+from headwater.client.errors import BadRequest
+from headwater.client.places import BEGINNING, END, Place, parse
 from headwater.console import elements
 from headwater.console.context import Visit
 from headwater.console.live import loaded
@@ -70,10 +70,10 @@ class _Replay:
     async def _plan(self) -> Plan:
         target = (self._target.value or "").strip()
         if not target:
-            raise Misunderstood("say into which topic", hint="it must exist already")
+            raise BadRequest("say into which topic", hint="it must exist already")
         start, end = _place(self._from.value, BEGINNING), _place(self._to.value, END)
         log = self._visit.context.log
-        return await loaded(partial(replaying.plan, log, self._source, target, start, end))
+        return await loaded(partial(replay.plan, log, self._source, target, start, end))
 
     async def _run(self) -> None:
         planned = await self._plan()
@@ -82,7 +82,7 @@ class _Replay:
         self._busy(is_busy=True)
         try:
             outcome = await loaded(
-                partial(replaying.replay, self._visit.context.log, planned, progress=self._told)
+                partial(replay.replay, self._visit.context.log, planned, progress=self._told)
             )
         except Stopped as stopped:
             self._said.set_text(str(stopped))

@@ -10,8 +10,8 @@ from typing import Any
 
 from nicegui import events, ui
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.records import Record
+from headwater.browse.decoder import Decoder
+from headwater.client.records import Record
 from headwater.console import sentences
 from headwater.console.values import moment, one_line
 

@@ -12,13 +12,13 @@ from functools import partial
 
 from nicegui import ui
 
-from headwater.browse import searching
-from headwater.browse.decoding import Decoder
+from headwater.browse import search
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
-from headwater.browse.log import Log
 from headwater.browse.pages import Bounds, Page
-from headwater.browse.places import Place
-from headwater.browse.records import Cursor, Record
+from headwater.client.log import Log
+from headwater.client.places import Place
+from headwater.client.records import Cursor, Record
 from headwater.console import sentences
 from headwater.console.live import loaded
 
@@ -144,7 +144,7 @@ class Search:
     def _step(self, cursor: Cursor | None) -> Page:
         partitions = self._partitions() if cursor is None else sorted(cursor.offsets)
         place = None if cursor is None else Place(cursor=cursor)
-        return searching.search(
+        return search.search(
             self._log,
             self._topic,
             self._wanted,

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from headwater.browse.log import Log
-from headwater.browse.records import Cursor, Record
-from headwater.browse.tailing import follow
+from headwater.client.log import Log
+from headwater.client.records import Cursor, Record
+from headwater.client.tail import follow
 from headwater.console.live import loaded
 
 SHOWN_MAX = 200

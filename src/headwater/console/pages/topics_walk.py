@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from headwater.browse import pages
-from headwater.browse.log import Log
 from headwater.browse.pages import Page
-from headwater.browse.places import Place
-from headwater.browse.records import Cursor, Range, Record
+from headwater.client.log import Log
+from headwater.client.places import Place
+from headwater.client.records import Cursor, Range, Record
 from headwater.console.live import loaded
 
 

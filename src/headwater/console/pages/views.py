@@ -1,4 +1,7 @@
-"""Views: where each lives, how fresh it is, when it was verified; verify it, build it anew, go back."""
+"""Views: where each lives, how fresh it is, when it was verified; verify, repair, rebuild it, go back.
+
+The words of commands that the console starts for a view, all of them written out; pure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from nicegui import ui
 from headwater.console import elements
 from headwater.console.addresses import link
 from headwater.console.cards import Cards, Said, StateWord
-from headwater.console.commands import view_command
 from headwater.console.context import Visit
 from headwater.console.flow.graph import LATE_S, TOO_LATE_S
 from headwater.console.jobs import Job
@@ -17,6 +19,9 @@ from headwater.console.live import keep
 from headwater.console.pages import Page
 from headwater.console.sentences import ago, duration, number
 from headwater.console.watching.views import ViewNow
+from headwater.project.file import Project
+from headwater.project.parts import placed
+from headwater.secrets import Environment
 
 LINES_SHOWN = 12
 
@@ -64,9 +69,10 @@ class _Card:
                 ui.link("its query", link("/queries", name=view.name))
             self._trouble = Said("hw-wrong hw-wrap", role="alert")
             with ui.element("div").classes("hw-figures"):
+                self._fresh = elements.figure("Freshness", "–")
                 self._behind = elements.figure("Behind the log", "–")
                 self._version = elements.figure("Version", "–")
-                self._verified = elements.figure("Found right", "–")
+                self._verified = elements.figure("Verified", "–")
             with ui.expansion("Position in the log").classes("full-width hw-small"):
                 self._position = ui.label().classes("hw-lines")
             self._job = _JobShown(visit, view.name)
@@ -75,8 +81,8 @@ class _Card:
     def _actions(self) -> ui.element:
         with ui.element("div").classes("hw-row"):
             self._button("Verify", "verify", (), icon="fact_check")
-            self._button("Verify and mend", "verify", ("--repair",), icon="healing")
-            self._button("Build anew", "rebuild", (), icon="restart_alt")
+            self._button("Repair", "verify", ("--repair",), icon="healing")
+            self._button("Rebuild", "rebuild", (), icon="restart_alt")
             more = ui.element("span").classes("hw-row")
             with more:
                 question = f"Remove all versions of {self._name} that readers do not see?"
@@ -93,8 +99,11 @@ class _Card:
                 return
             context = self._visit.context
             assert context.project is not None
-            words = view_command(context.project, context.bootstrap, command, self._name, options)
-            context.jobs.start(self._name, text, words)
+            secrets = Environment()
+            words = view_command(
+                context.project, context.bootstrap, command, self._name, options, secrets
+            )
+            context.jobs.start(self._name, text, words, secrets)
             self._job.update()
 
         elements.action(
@@ -116,12 +125,13 @@ class _Card:
             self._state.set(*_freshness(known.lag.records, known.lag.seconds))
             seconds = f", {duration(known.lag.seconds)}" if known.lag.records else ""
             self._behind.set_text(f"{number(known.lag.records)} records{seconds}")
+        self._fresh.set_text(duration(known.freshness_s))
         others = [each for each in known.versions if each != known.version]
         also = f" (also {', '.join(map(str, others))})" if others else ""
         self._version.set_text("–" if known.version is None else f"{known.version}{also}")
         if self._more is not None:
             self._more.set_visibility(bool(others))
-        self._verified.set_text(ago(known.verified.at_ms) if known.verified else "never verified")
+        self._verified.set_text(ago(known.verified.at_ms) if known.verified else "never")
         self._position.set_text(str(known.position or "none yet").replace(",", "\n"))
 
 
@@ -179,3 +189,20 @@ def _freshness(records: int, seconds: float) -> tuple[str, elements.Tone]:
 
 
 PAGES = [Page("/views", "Views", show, icon="table_chart", order=50)]
+
+
+def view_command(
+    project: Project,
+    bootstrap: str,
+    command: str,
+    view: str,
+    options: tuple[str, ...],
+    secrets: Environment,
+) -> tuple[str, ...]:
+    """`headwater verify VIEW …` or `rebuild`, as the project's file says where things are.
+
+    For a process whose folder is the project's, and whose environment has `secrets`, which are filled.
+    """
+    words = [command, view, *project.pipelines, *options, "--bootstrap", bootstrap]
+    words += ["--checkpoints", project.checkpoints, "--master", project.master]
+    return (*words, *placed(project, secrets))

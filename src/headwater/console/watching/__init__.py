@@ -1,11 +1,11 @@
 """What the pages show: parts, captures, queries and views, each asked with what the command line asks with.
 
-    remembered  an answer that is good for a moment, however many look
-    parts       the supervisor's record, and the parts' logs
-    captures    position, lag, snapshot
-    queries     what Spark's queries tell the log about themselves
-    views       where views are, and how fresh
-    broker      how the broker says it is
+    cache     an answer that is good for a moment, however many look
+    parts     the supervisor's record, and the parts' logs
+    captures  position, lag, snapshot
+    queries   what Spark's queries tell the log about themselves
+    views     where views are, and how fresh
+    broker    how the broker says it is
 
 `Watch` holds them together. Everything here blocks, and is called from threads.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.browse.health import HealthReader
-from headwater.browse.log import Log
+from headwater.client.log import Log
 from headwater.console.watching.captures import Captures
 from headwater.console.watching.letters import Letters
 from headwater.console.watching.parts import Parts

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.browse.log import Log
 from headwater.capture.change import Lag, Progress, begins_again, in_snapshot
 from headwater.capture.config import CaptureConfig, from_mapping
+from headwater.capture.positions import read_positions
 from headwater.capture.source import open_source
-from headwater.capture.writer import read_positions
+from headwater.client.log import Log
+from headwater.console.watching.cache import Remembered
 from headwater.console.watching.parts import Parts, last_lines
-from headwater.console.watching.remembered import Remembered
 from headwater.errors import HeadwaterError
 from headwater.project.file import Project
 from headwater.project.record import Entry

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headwater.browse.dead_letters.reading import dead_letter_topics, open_letters
-from headwater.browse.log import TIMEOUT_S, Log
-from headwater.console.watching.remembered import Remembered
+from headwater.browse.dead_letters.survey import dead_letter_topics, open_letters
+from headwater.client.log import TIMEOUT_S, Log
+from headwater.console.watching.cache import Remembered
 
 FOR_S = 5.0
 LETTERS_MOST = 1000

@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-from headwater.browse.errors import NotThere
-from headwater.browse.log import Log
+from headwater.client.errors import NotThere
+from headwater.client.librdkafka import Consumer, KafkaException, TopicPartition
+from headwater.client.log import Log
 from headwater.errors import HeadwaterError
 from headwater.pipelines.progress import TOPIC
-from headwater.pipelines.telling import HEARTBEAT_S
+from headwater.pipelines.reporter import HEARTBEAT_S
 
 KEPT = 600
 BACK = 5000

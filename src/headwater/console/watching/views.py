@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.browse.log import Log
-from headwater.browse.wire import cluster
+from headwater.client.log import Log
+from headwater.console.watching.cache import Remembered
 from headwater.console.watching.queries import Queries
-from headwater.console.watching.remembered import Remembered
 from headwater.errors import HeadwaterError
-from headwater.pipelines.declared import View
-from headwater.pipelines.listed import listed
+from headwater.pipelines.declarations import View
+from headwater.pipelines.handles import all_listed
 from headwater.project.file import Project
-from headwater.views.listing import Listed
+from headwater.views.operate.progress import Listed
 
 FOR_S = 2.0
 
@@ -33,8 +32,8 @@ class ViewNow:
 
     @property
     def in_store(self) -> bool:
-        """Whether it has versions, and can be verified and built anew."""
-        from headwater.views.registry import is_target
+        """Whether it has versions, and can be verified and rebuilt."""
+        from headwater.views.targets.registry import is_target
 
         return self.declared is not None and is_target(self.to)
 
@@ -66,10 +65,10 @@ class Views:
         declared = self._views()
         found = []
         if declared:
-            with cluster(self._log) as connected:
-                for view in declared:
-                    now = listed(view, connected, self._log.admin)
-                    found.append(ViewNow(view.name, view.to, now, view))
+            with self._log.cluster() as connected:
+                seen = all_listed(declared, connected, self._log.admin)
+            for view, now in zip(declared, seen, strict=True):
+                found.append(ViewNow(view.name, view.where, now, view))
         known = {view.name for view in declared}
         for query in self._queries.now():
             if query.name not in known:

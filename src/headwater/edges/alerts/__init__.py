@@ -1,9 +1,9 @@
 """Alerts: rules on topics, views and groups, and word to people when they begin and cease to hold.
 
-    rules    `when = …`; pure            following   rules that look at each record
-    windows  the last minutes; pure      watching    rules that measure
-    judging  what is news; pure          measuring   lag and silence, one look
-    notices  what was said: a topic      senders     by mail, as a command, into a topic
+    rules    `when = …`; pure        record_rules  rules that look at each record
+    windows  the last minutes; pure  watcher       rules that measure
+    judge    what is news; pure      measurement   lag and silence, one look
+    notices  what was said: a topic  senders       by mail, as a command, into a topic
 
 A rule appends notices to the topic `headwater.alerts`; whoever is to be told follows it as a webhook does.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def services(context: Context) -> list[Service]:
     """Two for each [edges.alerts.NAME]: one that looks, one that tells."""
-    from headwater.edges.alerts.starting import started
+    from headwater.edges.alerts.alert_services import started
 
     return [
         service

@@ -19,16 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.browse.decoding import Decoder
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
-from headwater.capture.config import expand
 from headwater.edges.alerts.rules import ON, Aggregate, Matches, Rule, parse
 from headwater.edges.alerts.rules import Field as FieldRule
-from headwater.edges.hooks.config import nearest, secret_complaints
+from headwater.edges.hooks.config import secret_complaints, unknown_settings
 from headwater.edges.webhooks import subscription
-from headwater.edges.webhooks.retrying import Retrying
+from headwater.edges.webhooks.retry import Retrying
 from headwater.edges.webhooks.subscription import Posting, posting_of, retrying_of, topic_of
 from headwater.errors import HeadwaterError
+from headwater.project.ports import is_loopback
+from headwater.secrets import expand
 
 EVERY_S, AT_MOST_EVERY_S, COMMAND_TIMEOUT_S = 5.0, 60.0, 30.0
 SCHEMES = ("smtp", "smtps", "smtp+starttls")
@@ -81,11 +82,7 @@ class Alert:
 
 def check(name: str, section: Mapping[str, Any]) -> list[str]:
     """A sentence for each mistake."""
-    said = [
-        f"has no setting {setting!r}{nearest(setting, _KNOWN)}"
-        for setting in section
-        if setting not in _KNOWN
-    ]
+    said = unknown_settings(section, _KNOWN)
     said += subscription.name_complaints(name)
     said += [f"lacks `{setting} = …`" for setting in ("on", "when", "to") if setting not in section]
     for setting in ("on", "when", "to", "grep", *_MAIL):
@@ -140,7 +137,7 @@ def _about_rule(section: Mapping[str, Any]) -> list[str]:
     try:
         rule = parse(section["when"])
     except HeadwaterError as error:
-        return [f"when: {error}; {error.hint}"]
+        return [f"when: {error.sentence}; {error.hint}"]
     if found[1] not in ON[type(rule)]:
         fits = " or ".join(f"{each}:NAME" for each in ON[type(rule)])
         return [f"when = {section['when']!r} is about {fits}, not about a {found[1]}"]
@@ -151,7 +148,7 @@ def _about_rule(section: Mapping[str, Any]) -> list[str]:
     try:
         Filter(grep=section.get("grep")).compiled(Decoder())
     except HeadwaterError as error:
-        said.append(f"grep: {error}; {error.hint}")
+        said.append(f"grep: {error.sentence}; {error.hint}")
     return said
 
 
@@ -188,10 +185,23 @@ def _about_mail(section: Mapping[str, Any], rest: str) -> list[str]:
     if ("user" in section) != ("password" in section):
         said.append("`user` and `password` belong together")
     elif "password" in section:
+        if "smtp" in section and _is_open(section["smtp"]):
+            said.append(
+                "smtp:// would send the password in clear: write smtps:// or smtp+starttls://"
+            )
         said += [
             each.replace("secret", "password", 1) for each in secret_complaints(section["password"])
         ]
     return said
+
+
+def _is_open(server: str) -> bool:
+    """Whether whoever listens on the way would learn a password."""
+    try:
+        parts = urlsplit(expand(server))
+        return parts.scheme == "smtp" and not is_loopback(parts.hostname or "")
+    except (ValueError, HeadwaterError):
+        return False  # said already
 
 
 def _about_command(rest: str) -> list[str]:

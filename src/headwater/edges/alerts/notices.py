@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headwater.browse import ranges
-from headwater.browse.errors import NotThere
-from headwater.browse.log import Log
-from headwater.browse.publishing import Draft
-from headwater.browse.records import Record
+from headwater.client import ranges
+from headwater.client.errors import NotThere
+from headwater.client.log import Log
+from headwater.client.publisher import Draft
+from headwater.client.records import Record
 from headwater.edges.webhooks.delivery import Place
 
 TOPIC = "headwater.alerts"

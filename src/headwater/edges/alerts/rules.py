@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.browse.errors import Misunderstood
+from headwater.client.errors import BadRequest
 
 _SIGN = r"(>=|<=|>|<)"
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -115,7 +115,7 @@ def parse(text: str) -> Rule:
     if found := re.fullmatch(rf"({_PATH}) ?{_SIGN} ?{_NUMBER}", words):
         if found[1] not in ("count", "silence"):
             return Field(found[1], Beyond(found[2], float(found[3])))
-    raise Misunderstood(
+    raise BadRequest(
         f"{text!r} is no rule",
         hint='write "lag > 1000", "silence > 5m", "matches", "total > 100", "count > 100 in 1m" '
         'or "avg(total) > 5 in 10m"',

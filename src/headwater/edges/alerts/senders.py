@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import smtplib
 import ssl
@@ -16,15 +17,16 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from urllib.parse import urlsplit
 
-from headwater.browse.publishing import Draft
+from headwater.client.publisher import Draft
 from headwater.edges.alerts.config import Command, Mail, ToTopic
 from headwater.edges.alerts.notices import Notice, notice_of
-from headwater.edges.appending import Appender
+from headwater.edges.appender import Appender
 from headwater.edges.webhooks.delivery import ID_HEADER, Delivery, Outcome
 from headwater.errors import HeadwaterError
 
 _PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 _SHOWN = 500
+_HARMLESS = re.compile(r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|PWD")
 
 
 class Mailer:
@@ -85,7 +87,7 @@ class Runner:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
-                env={**os.environ, **own, "HEADWATER_DELIVERY": delivery.id},
+                env={**_environment(), **own, "HEADWATER_DELIVERY": delivery.id},
                 start_new_session=True,  # so that its children end with it
             )
         except OSError as error:
@@ -104,6 +106,11 @@ class Runner:
 
     async def close(self) -> None:
         pass
+
+
+def _environment() -> dict[str, str]:
+    """What a program needs to run, and none of the secrets that the edges were given."""
+    return {name: value for name, value in os.environ.items() if _HARMLESS.fullmatch(name)}
 
 
 class Teller:

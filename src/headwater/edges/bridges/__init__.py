@@ -3,7 +3,7 @@
 contract   what a bridge is: `Inbound`, `Outbound`, for ours and for other people's
 registry   which class an address means: our schemes, entry points, `module:Class`
 config     a section of headwater.toml, checked
-running    the services, with storing (in), reading (out) and letters (dead ones)
+bridge_services   what runs, with inbound, reader and letters (dead ones)
 zeromq, mqtt, amqp   three other worlds; UDP and multicast are in `edges.udp` and `edges.multicast`
 """
 
@@ -22,6 +22,6 @@ __all__ = ["check", "services"]
 
 def services(context: Context) -> list[Service]:
     """One for each section."""
-    from headwater.edges.bridges import running
+    from headwater.edges.bridges import bridge_services
 
-    return running.services(context)
+    return bridge_services.services(context)

@@ -6,20 +6,31 @@
     once = "message-id"                         start = "end"
 
 Exactly one side is a topic. Settings beyond these four are the bridge's own (`OPTIONS` of its class).
+
+Which class an address means.
+
+    mqtt://…                  one of ours, or one that an installed package offers for the scheme:
+                              entry points `headwater.bridges.in` and `headwater.bridges.out`
+    package.module:Class      any class of the project's own, found beside headwater.toml
+
+Classes are imported when they are asked for, and the libraries that they use when they are opened: most
+projects have no bridge.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
 
-from headwater.capture.config import expand
-from headwater.edges.bridges import registry
-from headwater.edges.bridges.contract import Bridge, End, Inbound
-from headwater.errors import HeadwaterError
+from headwater import plugins
+from headwater.edges.bridges.contract import Bridge, End, Inbound, Outbound
+from headwater.errors import HeadwaterError, nearest
+from headwater.secrets import expand
 
 TOPIC = "topic:"
 BEGINNING, END = STARTS = ("beginning", "end")
@@ -88,7 +99,7 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
     try:
         kind, address = _kind(section)
     except HeadwaterError as error:
-        return [*said, f"{error} ({error.hint})"]
+        return [*said, f"{error.sentence} ({error.hint})"]
     return said + _settings(name, section, kind, address)
 
 
@@ -108,8 +119,8 @@ def read(name: str, section: Mapping[str, Any]) -> Config:
 
 def _kind(section: Mapping[str, Any]) -> tuple[type[Bridge], str]:
     if section["to"].startswith(TOPIC):
-        return registry.inbound(section["from"]), section["from"]
-    return registry.outbound(section["to"]), section["to"]
+        return inbound(section["from"]), section["from"]
+    return outbound(section["to"]), section["to"]
 
 
 def _common(kind: type[Bridge]) -> tuple[str, ...]:
@@ -122,7 +133,7 @@ def _settings(name: str, section: Mapping[str, Any], kind: type[Bridge], address
         if key in common:
             continue
         if key not in kind.OPTIONS:
-            said.append(f"has no setting {key!r}{_nearest(key, [*common, *kind.OPTIONS])}")
+            said.append(f"has no setting {key!r}{nearest(key, [*common, *kind.OPTIONS])}")
         elif not _fits(value, kind.OPTIONS[key]):
             said.append(f"{key} = {value!r} is not of the kind of {kind.OPTIONS[key]!r}")
         else:
@@ -147,6 +158,75 @@ def _fits(value: object, default: object) -> bool:
     return isinstance(value, type(default))
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+INBOUND: Mapping[str, str] = {
+    "amqp": "headwater.edges.bridges.amqp:Queue",
+    "amqps": "headwater.edges.bridges.amqp:Queue",
+    "mqtt": "headwater.edges.bridges.mqtt:Subscription",
+    "mqtts": "headwater.edges.bridges.mqtt:Subscription",
+    "multicast": "headwater.edges.multicast.bridge:Listener",
+    "statsd": "headwater.edges.udp.bridge:StatsD",
+    "udp": "headwater.edges.udp.bridge:Datagrams",
+    "zmq+pull": "headwater.edges.bridges.zeromq:Pull",
+    "zmq+sub": "headwater.edges.bridges.zeromq:Sub",
+}
+OUTBOUND: Mapping[str, str] = {
+    "amqp": "headwater.edges.bridges.amqp:Exchange",
+    "amqps": "headwater.edges.bridges.amqp:Exchange",
+    "mqtt": "headwater.edges.bridges.mqtt:Publication",
+    "mqtts": "headwater.edges.bridges.mqtt:Publication",
+    "multicast": "headwater.edges.multicast.bridge:Speaker",
+    "zmq+pub": "headwater.edges.bridges.zeromq:Pub",
+    "zmq+push": "headwater.edges.bridges.zeromq:Push",
+}
+GROUPS = {Inbound: plugins.BRIDGES_IN, Outbound: plugins.BRIDGES_OUT}
+_OWN = {Inbound: INBOUND, Outbound: OUTBOUND}
+
+B = TypeVar("B", bound=Bridge)
+
+
+class NoSuchBridge(HeadwaterError):
+    """Nobody knows what the address means."""
+
+
+def inbound(address: str) -> type[Inbound]:
+    return _found(Inbound, address)  # type: ignore[type-abstract]
+
+
+def outbound(address: str) -> type[Outbound]:
+    return _found(Outbound, address)  # type: ignore[type-abstract]
+
+
+def _found(way: type[B], address: str) -> type[B]:
+    scheme, is_url, _ = address.partition("://")
+    place = _place(way, scheme.lower()) if is_url else address
+    module, _, name = place.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NoSuchBridge(
+            f"{place} cannot be imported ({error})",
+            hint="a bridge of your own is named as module:Class, beside headwater.toml",
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, way)):
+        raise NoSuchBridge(
+            f"{place} is no class made from headwater.edges.{way.__name__}",
+            hint="see docs/bridges.md",
+        )
+    return found
+
+
+def _place(way: type[Bridge], scheme: str) -> str:
+    own = _OWN[way].get(scheme)
+    if own is not None:
+        return own
+    offer = plugins.offer(GROUPS[way], scheme)
+    if offer is not None:
+        return offer.place
+    known = ", ".join(f"{each}://" for each in sorted({*_OWN[way], *plugins.offered(GROUPS[way])}))
+    side = "from" if way is Inbound else "to"
+    raise NoSuchBridge(
+        f"no bridge goes {side} {scheme}://",
+        hint=f"write one of {known}, or module:Class of your own",
+    )

@@ -1,7 +1,7 @@
 """What a bridge to another system is: one small class for each way, `Inbound` or `Outbound`.
 
-Called by `running`, which does everything else: it reads and writes the log, keeps the position, restarts
-what fails, counts, and puts what cannot be stored or sent among the dead letters. `registry` finds the
+Called by `bridge_services`, which does the rest: it reads and writes the log, keeps the position, restarts
+what fails, counts, and puts what cannot be stored or sent among the dead letters. `config` finds the
 class for an address. `headwater.testing.bridges` has the tests that every bridge must pass.
 
     in    open → (receive → the log has them → stored)…  → close
@@ -24,11 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from headwater.browse.records import Record
+from headwater.client.records import Record
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.browse.log import Log
+    from headwater.client.log import Log
 
 __all__ = [
     "Bridge",

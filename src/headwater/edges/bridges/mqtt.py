@@ -12,7 +12,7 @@ A message and a record:
                headwater-id is the same whenever a record is sent again
 
 At QoS 1 the broker keeps a message until we acknowledge it, and we do when the log has it. The session
-outlives us (`session_hours`), so what is published meanwhile waits at the broker. Called by `running`.
+outlives us (`session_hours`), so what is published meanwhile waits at the broker.
 """
 
 from __future__ import annotations

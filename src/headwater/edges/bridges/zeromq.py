@@ -9,7 +9,7 @@ Frames of a message and a record:
     [key, value]               as PUB/SUB uses them: the first frame is what subscribers choose by
     [key, …, value]            those in between are headers `zmq-frame-1`, `zmq-frame-2`, …
 
-Called by `running` through the contract.
+Called by `bridge_services` through the contract.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Changefeeds: topics and views as Server-Sent Events and over WebSockets, from a snapshot or a place on.
 
     topic_routes, view_routes    what is asked for          session     one client, from first event to last
-    streaming                    the two ways out           hub, feed   one reader per topic, for all clients
-    asking, event_ids            the words of a request     channels, outbox   who gets what, within bounds
-    following, reading           the log, now and before    recent, fold       what is kept in memory
+    transport                    the two ways out           hub, feed   one reader per topic, for all clients
+    request, event_ids            the words of a request     channels, outbox   who gets what, within bounds
+    follower, reading           the log, now and before    recent, fold       what is kept in memory
     wires, bodies                events as bytes            view_feeds, view_changes, differences
                                                             a view's changes as a topic
 

@@ -1,7 +1,7 @@
 """A record, or a row of a view, as the JSON of an event: made once, for all clients. Pure.
 
     {"partition":0,"offset":17,"timestamp":"2026-11-15T15:00:00.000Z","key":"17","value":{"total":12},
-     "headers":[["trace","a1"]]}                       of a topic: as `headwater tail` prints it
+     "headers":[["trace","a1"]]}                       of a topic: a tombstone has "tombstone":true
     {"key":"17","row":{"id":17,"total":12},"position":"orders:0=18"}                          of a view
 
 A value that is JSON stands there byte for byte as it was sent, so that no number loses a digit; only line
@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.records import Record
+from headwater.browse.decoder import Decoder
+from headwater.client.records import Record
 
 POSITION_HEADER = "headwater-position"
 Body = Callable[[Record, Decoder], bytes]
@@ -31,8 +31,10 @@ def of_record(record: Record, decoder: Decoder) -> bytes:
         "offset": record.offset,
         "timestamp": moment(record.timestamp_ms),
         **_field("key", record.key, record.topic, decoder),
-        **_field("value", record.value, record.topic, decoder),
+        **_field("value", record.value, record.topic, decoder, b'{["-0123456789tfn'),
     }
+    if record.value is None:
+        shown["tombstone"] = True  # and not the value null, which is JSON
     if record.headers:
         shown["headers"] = [[name, _header(value)] for name, value in record.headers]
     return orjson.dumps(shown)
@@ -71,10 +73,13 @@ def moment(timestamp_ms: int) -> str | int:
     return f"{at:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
 
 
-def _field(name: str, data: bytes | None, topic: str, decoder: Decoder) -> dict[str, Any]:
+def _field(
+    name: str, data: bytes | None, topic: str, decoder: Decoder, json_begins: bytes = b"{["
+) -> dict[str, Any]:
+    """`json_begins`: letters with which JSON is looked for. A key 17 is a text: so it was given."""
     if data is None:
         return {name: None}
-    if data[:1] in (b"{", b"["):
+    if data[:1] and data[:1] in json_begins:
         try:
             orjson.loads(data)
         except orjson.JSONDecodeError:

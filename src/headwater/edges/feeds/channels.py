@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from headwater.browse.filters import Filter
-from headwater.browse.records import Record
-from headwater.edges.feeds.asking import Choice
+from headwater.client.records import Record
 from headwater.edges.feeds.bodies import gone
 from headwater.edges.feeds.outbox import Outbox
+from headwater.edges.feeds.request import Choice
 from headwater.edges.feeds.wires import Chunk, Item, Wire
 
 Box = Outbox[Chunk]

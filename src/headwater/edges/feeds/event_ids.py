@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from headwater.browse.errors import Misunderstood, NotThere
-from headwater.browse.records import Range
+from headwater.client.errors import BadRequest, NotThere
+from headwater.client.records import Range
 
 _ID = re.compile(r"\d{1,9}=\d{1,18}(?:,\d{1,9}=\d{1,18})*")
 LENGTH_MAX = 32_768
@@ -30,14 +30,14 @@ def text_of(offsets: Mapping[int, int]) -> str:
 def parse(text: str) -> Offsets:
     """Raises Misunderstood for what no changefeed has given out."""
     if len(text) > LENGTH_MAX or not _ID.fullmatch(text):
-        raise Misunderstood(
+        raise BadRequest(
             f"{text[:80]!r} is no event id",
             hint="give an id as an event had it, such as 0=17,1=4; or none, to begin anew",
         )
     pairs = [part.split("=") for part in text.split(",")]
     offsets = {int(partition): int(offset) for partition, offset in pairs}
     if len(offsets) < len(pairs):
-        raise Misunderstood(f"{text[:80]!r} names a partition twice", hint="begin anew without it")
+        raise BadRequest(f"{text[:80]!r} names a partition twice", hint="begin anew without it")
     return offsets
 
 

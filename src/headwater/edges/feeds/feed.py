@@ -13,21 +13,19 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka.admin import ConfigResource
-
-from headwater.browse.decoding import Decoder
-from headwater.browse.errors import Unreachable, told
-from headwater.browse.log import TIMEOUT_S, Log
-from headwater.browse.records import Range, Record
+from headwater.browse.decoder import Decoder
+from headwater.client import settings
+from headwater.client.errors import BrokerUnreachable, told
+from headwater.client.log import Log
+from headwater.client.records import Range, Record
 from headwater.edges import counts
-from headwater.edges.feeds.asking import Ask, Remembering
 from headwater.edges.feeds.bodies import Body
 from headwater.edges.feeds.channels import Box, Change, Channel, Kind
 from headwater.edges.feeds.event_ids import Offsets, text_of
-from headwater.edges.feeds.fold import Fold
-from headwater.edges.feeds.following import Batch, Follower
-from headwater.edges.feeds.reading import Readers
-from headwater.edges.feeds.recent import Recent
+from headwater.edges.feeds.follower import Batch, Follower
+from headwater.edges.feeds.history import Readers
+from headwater.edges.feeds.recent import Fold, Recent
+from headwater.edges.feeds.request import Ask, Remembering
 from headwater.edges.feeds.wires import Item, Wire
 from headwater.errors import HeadwaterError
 
@@ -125,13 +123,13 @@ class Feed:
                         raise self.failure
                     await self._moved.wait()
         except TimeoutError:
-            raise Unreachable(
+            raise BrokerUnreachable(
                 f"{self.topic} was not read as far as {text_of(offsets)} within {PATIENCE_S:g} s",
                 hint="see what the broker logs, and come again",
             ) from None
 
     async def folded(self) -> Fold:
-        """The latest record of each key, at `position`; Refused where the topic has none such."""
+        """The latest record of each key, at `position`; RequestRefused where the topic has none such."""
         if self.failure is not None:
             raise self.failure
         if self._fold is None:
@@ -259,10 +257,8 @@ class Feed:
 def _look(log: Log, topic: str) -> tuple[dict[int, Range], int | None]:
     """What the topic holds, and how long it keeps tombstones where it is compacted."""
     held = log.ranges(topic)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     with told(f"reading the settings of {topic}", log.bootstrap):
-        asked = log.admin.describe_configs([resource], request_timeout=TIMEOUT_S)
-        settings = asked[resource].result()
-    if "compact" not in (settings["cleanup.policy"].value or ""):
+        found = settings.of_topic(log.admin, topic)
+    if "compact" not in (found["cleanup.policy"].value or ""):
         return held, None
-    return held, int(settings["delete.retention.ms"].value or 0)
+    return held, int(found["delete.retention.ms"].value or 0)

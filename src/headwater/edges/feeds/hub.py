@@ -11,17 +11,17 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from headwater.browse.decoding import Decoder
-from headwater.browse.log import Log
+from headwater.browse.decoder import Decoder
+from headwater.client.log import Log
 from headwater.edges import counts
 from headwater.edges.config import Limits
 from headwater.edges.errors import Overloaded
-from headwater.edges.feeds.asking import Ask
 from headwater.edges.feeds.bodies import Body
 from headwater.edges.feeds.channels import Box
 from headwater.edges.feeds.feed import Bounds, Feed
+from headwater.edges.feeds.history import Readers
 from headwater.edges.feeds.outbox import Outbox
-from headwater.edges.feeds.reading import Readers
+from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
 

@@ -15,15 +15,13 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 
-from confluent_kafka.admin import OffsetSpec
-
-from headwater.browse.places import END, located
-from headwater.browse.records import Range, Record
-from headwater.edges.feeds.asking import Ask, Remembering
+from headwater.client.places import END, located
+from headwater.client.records import Range, Record
 from headwater.edges.feeds.bodies import gone
 from headwater.edges.feeds.channels import Box
 from headwater.edges.feeds.event_ids import Offsets, lost, placed, text_of
 from headwater.edges.feeds.feed import Feed
+from headwater.edges.feeds.request import Ask, Remembering
 from headwater.edges.feeds.wires import Chunk, Item, Wire
 from headwater.errors import HeadwaterError
 
@@ -49,7 +47,7 @@ class Session:
     # ---- where it starts --------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Raises Misunderstood, NotThere, Refused, Unreachable."""
+        """Raises BadRequest, NotThere, RequestRefused, BrokerUnreachable."""
         feed, ask = self._feed, self._ask
         wants_snapshot = self._wants_snapshot
         if ask.after is not None:
@@ -80,9 +78,9 @@ class Session:
         feed, kept_ms = self._feed, self._feed.retention_ms
         if kept_ms is None:
             return False
-        spec = OffsetSpec.for_timestamp(max(0, int(time.time() * 1000) - kept_ms // 2))
+        since_ms = max(0, int(time.time() * 1000) - kept_ms // 2)
         places = [(feed.topic, p) for p in at]
-        recent = await feed.readers.run(lambda: feed.client.offsets(places, spec))
+        recent = await feed.readers.run(lambda: feed.client.offsets(places, since_ms))
         held = await feed.held()
         safe = {p: recent[feed.topic, p] for p in at}
         return any(offset < (held[p][1] if safe[p] < 0 else safe[p]) for p, offset in at.items())

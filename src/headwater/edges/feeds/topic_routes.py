@@ -14,22 +14,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from headwater.browse.errors import Misunderstood
 from headwater.browse.pages import Bounds, Page, page
-from headwater.browse.places import BEGINNING, Place
-from headwater.browse.records import Cursor
+from headwater.client.errors import BadRequest
+from headwater.client.places import BEGINNING, Place
+from headwater.client.records import Cursor
 from headwater.edges import counts
 from headwater.edges.answers import responses
 from headwater.edges.feeds import bodies
-from headwater.edges.feeds.asking import Ask, read
 from headwater.edges.feeds.event_ids import placed, text_of
 from headwater.edges.feeds.hub import Hub
-from headwater.edges.feeds.streaming import Opened, event_stream, web_socket
+from headwater.edges.feeds.request import Ask, read
+from headwater.edges.feeds.transport import Opened, event_stream, web_socket
 from headwater.edges.feeds.wires import SSE, WS
 
 LIMIT, LIMIT_MAX = 100, 1000
-BOUNDS = Bounds(scanned_max=100_000, seconds=5.0)
-"""A page that a filter leaves empty ends here, and says where to go on."""
+BOUNDS = Bounds(scanned_max=100_000, seconds=5.0, bytes_max=8 * 1024**2)
+"""A page of large records, or one that a filter leaves empty, ends here, and says where to go on."""
 
 Key = Annotated[str | None, Query(description="Only this key")]
 Where = Annotated[list[str], Query(description="FIELD=VALUE or FIELD!=VALUE; may be given again")]
@@ -106,7 +106,7 @@ def ask_of(socket: WebSocket) -> Ask:
     words = socket.query_params
     snapshot = words.get("snapshot")
     if snapshot not in (None, "true", "false"):
-        raise Misunderstood(f"snapshot={snapshot[:20]}", hint="it is true or false")
+        raise BadRequest(f"snapshot={snapshot[:20]}", hint="it is true or false")
     return read(
         key=words.get("key"),
         where=words.getlist("where"),

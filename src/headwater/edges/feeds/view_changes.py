@@ -6,46 +6,45 @@
 The latest record of each key is the view as it was last told; so whoever writes here begins by reading it
 back, and goes on exactly, whatever happened in between. Another process that begins to write fences this one.
 Any Kafka client can follow the topic as well. Everything here blocks; one thread at a time.
+
+What has changed in a view since it was last told: its rows now against a digest of each row then. Pure.
+
+A store says what its rows are, not what they were; sixteen bytes for each row are enough to know. Nothing is
+known to have been told before `told` says that the changes are stored.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import orjson
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import ConfigResource
 
-from headwater.browse import ranges
-from headwater.browse.errors import Refused, told, translated
-from headwater.browse.log import SCAN_BYTES, TIMEOUT_S, Log
-from headwater.browse.making import ensure
+from headwater.client import ranges, settings
+from headwater.client.errors import InstanceFenced, RequestRefused, told, translated
+from headwater.client.librdkafka import FENCED, KafkaError, KafkaException, Producer
+from headwater.client.log import SCAN_BYTES, TIMEOUT_S, Log
+from headwater.client.position import Position
+from headwater.client.topics import ensure
 from headwater.edges.feeds.bodies import POSITION_HEADER
-from headwater.edges.feeds.differences import Change, Known
 from headwater.edges.rows import Rows
 from headwater.errors import HeadwaterError
-from headwater.views.position import Position
-from headwater.views.target import Fenced
 
 if TYPE_CHECKING:
-    from headwater.browse.records import Record
+    from headwater.client.records import Record
+
 
 SUFFIX = ".changes"
 TRANSACTION_S = 600
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,240}")
-_FENCED = (
-    KafkaError._FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_ID_MAPPING,
-)
+_FENCED = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING}
 
 
 def topic_of(view: str) -> str:
     if not _NAME.fullmatch(view):
-        raise Refused(
+        raise RequestRefused(
             f"{view!r} cannot be part of a topic's name, so its changes have no topic",
             hint="name the view with letters, digits, . _ and -",
         )
@@ -86,7 +85,7 @@ class ViewChanges:
     def look(self) -> tuple[Position | None, int]:
         """Tell what has changed since the last look. How far the view is, and how many changes.
 
-        Raises Fenced: another process writes now. After any error, open it again.
+        Raises InstanceFenced: another process writes now. After any error, open it again.
         """
         assert self._producer is not None, "open() comes first"
         with self._rows.all() as (position, rows):
@@ -104,10 +103,8 @@ class ViewChanges:
         if ensure(self._client, self.topic, 1, cleanup_policy="compact"):
             return
         numbers = self._client.partitions(self.topic)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic)
         with told(f"reading the settings of {self.topic}", self._client.bootstrap):
-            asked = self._client.admin.describe_configs([resource], request_timeout=TIMEOUT_S)
-            policy = asked[resource].result()["cleanup.policy"].value
+            policy = settings.of_topic(self._client.admin, self.topic)["cleanup.policy"].value
         if numbers != [0] or policy != "compact":
             raise self._not_ours("it is not compacted with one partition")
 
@@ -116,8 +113,8 @@ class ViewChanges:
             raise self._not_ours(f"record {record.offset} was written by somebody else")
         return record.key, record.value
 
-    def _not_ours(self, why: str) -> Refused:
-        return Refused(
+    def _not_ours(self, why: str) -> RequestRefused:
+        return RequestRefused(
             f"the topic {self.topic} cannot hold the changes of the view {self._view!r}: {why}",
             hint="delete the topic, or rename the view",
         )
@@ -163,5 +160,66 @@ class ViewChanges:
     def _said(self, failure: KafkaException) -> HeadwaterError:
         error = failure.args[0]
         if error.code() in _FENCED:
-            return Fenced(f"another process writes {self.topic} now")
+            return InstanceFenced(f"another process writes {self.topic} now")
         return translated(error, f"writing {self.topic}", self._client.bootstrap)
+
+
+ROWS_MAX = 2_000_000
+
+Change = tuple[bytes, bytes | None]
+"""A key and its row as JSON; None: it is not there any more."""
+
+
+class Known:
+    """Of one view: what its readers have been told."""
+
+    def __init__(self, view: str, rows_max: int = ROWS_MAX) -> None:
+        self._view, self._rows_max = view, rows_max
+        self._digests: dict[bytes, bytes] = {}
+        self._pending: dict[bytes, bytes | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def learn(self, changes: Iterable[Change]) -> None:
+        """These have been told."""
+        for key, row in changes:
+            if row is None:
+                self._digests.pop(key, None)
+            else:
+                self._digests[key] = _digest(row)
+
+    def changes(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
+        """What must be told so that readers have exactly these rows; deletions come last.
+
+        Raises RequestRefused beyond the bound of rows.
+        """
+        self._pending = {}
+        gone = set(self._digests)
+        for number, (key, row) in enumerate(rows):
+            if number >= self._rows_max:
+                raise RequestRefused(
+                    f"the view {self._view!r} has more than {self._rows_max:,} rows to compare",
+                    hint="follow the topics that it reads, or make a smaller view of it",
+                )
+            gone.discard(key)
+            digest = _digest(row)
+            if self._digests.get(key) != digest:
+                self._pending[key] = digest
+                yield key, row
+        for key in sorted(gone):
+            self._pending[key] = None
+            yield key, None
+
+    def told(self) -> None:
+        """The changes that were last asked for, all of them, are stored."""
+        for key, digest in self._pending.items():
+            if digest is None:
+                self._digests.pop(key, None)
+            else:
+                self._digests[key] = digest
+        self._pending = {}
+
+
+def _digest(row: bytes) -> bytes:
+    return hashlib.blake2b(row, digest_size=16).digest()

@@ -17,17 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from headwater.browse.errors import Refused
-from headwater.browse.log import Log
+from headwater.client.errors import InstanceFenced, RequestRefused
+from headwater.client.log import Log
+from headwater.client.position import Position
 from headwater.edges.feeds.view_changes import ViewChanges
 from headwater.edges.rows import rows_of
 from headwater.edges.rows.positions import Positions
 from headwater.errors import HeadwaterError
-from headwater.views.position import Position
-from headwater.views.target import Fenced, Unavailable
+from headwater.views.targets.contract import Unavailable
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
+    from headwater.pipelines.declarations import View
 
 LOOK_S = 0.1
 """How often a view is asked how far it is."""
@@ -116,7 +116,7 @@ class _Fed:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while not self._looks:
-                    if isinstance(self.trouble, Refused):
+                    if isinstance(self.trouble, RequestRefused):
                         raise self.trouble
                     await self._looked.wait()
         except TimeoutError:
@@ -132,7 +132,7 @@ class _Fed:
                 await self._thread(self.changes.open)
                 wait_s = AWAY_S
                 await self._feed()
-            except Fenced as error:
+            except InstanceFenced as error:
                 self._in_trouble(error)
                 wait_s = FENCED_S
             except HeadwaterError as error:

@@ -16,13 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
 
-from headwater.browse.errors import Misunderstood
+from headwater.client.errors import BadRequest
 from headwater.edges.answers import responses
 from headwater.edges.feeds import bodies
-from headwater.edges.feeds.asking import Ask, read
 from headwater.edges.feeds.hub import Hub
+from headwater.edges.feeds.request import Ask, read
 from headwater.edges.feeds.session import Session
-from headwater.edges.feeds.streaming import Opened, event_stream, web_socket
 from headwater.edges.feeds.topic_routes import (
     After,
     Grep,
@@ -32,14 +31,15 @@ from headwater.edges.feeds.topic_routes import (
     ask_of,
     wants_events,
 )
+from headwater.edges.feeds.transport import Opened, event_stream, web_socket
 from headwater.edges.feeds.view_feeds import ViewFeeds
 from headwater.edges.feeds.wires import SSE, WS, Wire
 from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.rows.positions import Positions
-from headwater.views.registry import is_target, scheme_of
+from headwater.views.targets.registry import is_target, scheme_of
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
+    from headwater.pipelines.declarations import View
 
 VIEW_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -100,7 +100,7 @@ class Views:
             def opening() -> Opened:
                 ask = ask_of(socket)
                 if ask.place is not None:
-                    raise Misunderstood("a view has no `from`", hint="give snapshot or after")
+                    raise BadRequest("a view has no `from`", hint="give snapshot or after")
                 return self._session(view, ask, WS)
 
             await web_socket(socket, opening)

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from headwater.browse.records import Record
+from headwater.client.records import Record
 
 CHUNK_BYTES = 128 * 1024
 RECORD = "record"

@@ -1,7 +1,7 @@
 """Webhooks in: signed requests of other services, stored before they are acknowledged, each once.
 
 styles     how senders sign; pure           config      [edges.hooks.NAME]
-presets    the senders that people know     receiving   POST /hooks/{hook}
+presets    the senders that people know     receiver   POST /hooks/{hook}
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ if TYPE_CHECKING:
 
 
 def router(context: Context) -> APIRouter:
-    from headwater.edges.hooks import receiving
+    from headwater.edges.hooks import receiver
 
-    return receiving.router(context)
+    return receiver.router(context)

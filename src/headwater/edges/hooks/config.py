@@ -13,18 +13,15 @@ tolerance_s = 300                      signed = "{timestamp}.{body}"
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.capture.config import expand
 from headwater.edges.hooks.presets import ADJUSTABLE, PRESETS
-from headwater.edges.hooks.styles import TOLERANCE_S, Style
-from headwater.errors import HeadwaterError
+from headwater.edges.hooks.signatures import TOLERANCE_S, Style
+from headwater.errors import HeadwaterError, nearest
+from headwater.secrets import Secrets, expand, is_reference
 
-_REFERENCE = re.compile(r"\$\{\w+\}")
 _TEXTS = ("topic", "style", "key")
 _ADJUST = ("header", "prefix", "signed", "timestamp_header", "id_header", "id_field")
 _CHOICES = {"algorithm": ("sha256", "sha1", "sha512"), "encoding": ("hex", "base64")}
@@ -39,7 +36,7 @@ class Hook:
     name: str
     topic: str
     style: Style
-    secrets: tuple[str, ...]
+    secrets: Iterable[str]
     key: str | None = None
     """A field of the JSON body that becomes the record's key."""
     tolerance_s: float = TOLERANCE_S
@@ -93,28 +90,33 @@ def read(name: str, section: Mapping[str, Any]) -> Hook:
     )
 
 
-def secrets_of(value: str | list[str]) -> tuple[str, ...]:
-    """With what the environment has in place of ${NAME}."""
-    return tuple(expand(each) for each in ([value] if isinstance(value, str) else value))
+def secrets_of(value: str | list[str]) -> Secrets:
+    """One, or several while one is being replaced."""
+    return Secrets([value] if isinstance(value, str) else value)
 
 
 def secret_complaints(value: object) -> list[str]:
     """For one secret, or several while one is being replaced."""
     given = value if isinstance(value, list) and value else [value]
     for each in given:
-        if not isinstance(each, str) or not _REFERENCE.fullmatch(each):
-            return ['secret is no "${NAME}": secrets come from the environment']
+        if not isinstance(each, str) or not is_reference(each):
+            return [
+                'secret is no "${NAME}" and no "file:/…": secrets come from the environment or files'
+            ]
         try:
-            if not expand(each):
-                return [f"secret: {each} is empty in the environment"]
+            expand(each)
         except HeadwaterError as error:
-            return [f"secret: {error}; {error.hint}"]
+            return [f"secret: {error.sentence}; {error.hint}"]
     return []
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+def unknown_settings(section: Mapping[str, Any], known: Iterable[str]) -> list[str]:
+    """A sentence for each setting that a section does not have."""
+    return [
+        f"has no setting {setting!r}{nearest(setting, known)}"
+        for setting in section
+        if setting not in known
+    ]
 
 
 def _unknown(section: Mapping[str, Any]) -> list[str]:
@@ -138,8 +140,10 @@ def _about_time(section: Mapping[str, Any]) -> list[str]:
             said.append(f"signed = {signed!r} leaves out {{body}}: anything could be in it")
         if ("{timestamp}" in signed) != ("timestamp_header" in section):
             said.append("`timestamp_header` and {timestamp} in `signed` belong together")
-        if "{id}" in signed and not {"id_header", "id_field"} & {*section}:
-            said.append("{id} in `signed` needs `id_header` or `id_field`")
+        if "{id}" in signed and "id_header" not in section:
+            said.append(
+                "{id} in `signed` needs `id_header`: a body is read when it is known whose it is"
+            )
     return said
 
 

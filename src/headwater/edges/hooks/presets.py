@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.edges.hooks.styles import Style
+from headwater.edges.hooks.signatures import Style
 
 STANDARD = Style(
     header="webhook-signature",

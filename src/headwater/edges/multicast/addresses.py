@@ -30,6 +30,11 @@ class Group:
     """The key of the packets' seals; empty: anybody can make one."""
 
     @property
+    def answers_all(self) -> bool:
+        """Whether repairs go to the group: without a secret nobody knows who asks."""
+        return not self.secret and not _address(self.interface).is_loopback
+
+    @property
     def place(self) -> tuple[str, int]:
         return self.host, self.port
 
@@ -42,6 +47,10 @@ def group_of(place: str, options: Mapping[str, Any]) -> Group:
     interface = options["interface"]
     if not isinstance(_address(interface), IPv4Address):
         raise BadAddress(f"interface = {interface!r} is no IPv4 address of this machine")
+    if _address(interface).is_unspecified:
+        raise BadAddress(
+            f"interface = {interface!r} is every address: name the one of that network"
+        )
     ttl = options.get("ttl", 1)
     if not 0 <= ttl <= 255:
         raise BadAddress(f"ttl = {ttl} is not from 0 to 255")

@@ -25,14 +25,12 @@ from headwater.edges.bridges.contract import (
 )
 from headwater.edges.multicast import packets, sockets
 from headwater.edges.multicast.addresses import LOOPBACK, group_of
-from headwater.edges.multicast.listening import Listening
-from headwater.edges.multicast.reached import Reached
+from headwater.edges.multicast.listener import Listening
 from headwater.edges.multicast.receiver import Gap, Patience
-from headwater.edges.multicast.resuming import resumed
+from headwater.edges.multicast.resumption import SEQUENCE, SESSION, Reached, message_of, resumed
 from headwater.edges.multicast.sender import Holding
 from headwater.edges.multicast.sessions import Sessions
-from headwater.edges.multicast.speaking import Speaking
-from headwater.edges.multicast.stored import SEQUENCE, SESSION, message_of
+from headwater.edges.multicast.speaker import Speaking
 from headwater.edges.udp.addresses import BadAddress
 
 _COMMON: Mapping[str, Any] = {"interface": LOOPBACK, "secret": None, "allow_from": []}

@@ -1,6 +1,6 @@
 """The receiver's side: order out of what arrives, asks for what does not, gaps where nothing helps. Pure.
 
-`listening` hands in packets and the time, sends the asks and takes the events away. One `Session` per session
+`listener` hands in packets and the time, sends the asks and takes the events away. One `Session` per session
 of a sender:
 
     expected     the next sequence to hand out; all before it were handed out or named in a gap

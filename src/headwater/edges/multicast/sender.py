@@ -1,4 +1,4 @@
-"""The sender's side of a session: numbers, holds, answers. Pure: the time is handed in, `speaking` sends.
+"""The sender's side of a session: numbers, holds, answers. Pure: the time is handed in, `speaker` sends.
 
 Invariants:
 - What was sent must stay available for `hold_s` seconds at least: where the buffer is full of younger
@@ -13,14 +13,17 @@ from dataclasses import dataclass
 
 from headwater.edges.multicast.packets import (
     ASKED_MAX,
+    NO_STAMP,
     PACKET_BYTES_MAX,
     Ask,
     Data,
     Heartbeat,
     Message,
     Ranges,
+    Stamp,
     encode,
 )
+from headwater.edges.multicast.replay_window import Stamps
 
 REPAIR_BURST_S = 0.25
 
@@ -39,8 +42,11 @@ class Holding:
 class Sender:
     """One session: from a start of the sender to its end."""
 
-    def __init__(self, session: int, holding: Holding, previous: Ranges = ()) -> None:
+    def __init__(
+        self, session: int, holding: Holding, previous: Ranges = (), stamps: Stamps | None = None
+    ) -> None:
         self.session = session
+        self._stamps = stamps
         self._previous = previous
         self.last = 0
         self.oldest = 1
@@ -68,7 +74,7 @@ class Sender:
     def take(self, message: Message, now: float) -> bytes:
         """The packet to send. Raises TooLarge, and no number is used up."""
         sequence = self.last + 1
-        data = Data(self.session, sequence, self.oldest, message)
+        data = Data(self.session, sequence, self.oldest, message, self._stamp())
         packet = encode(data, self._holding.secret, self._holding.packet_bytes_max)
         self.last = sequence
         self._held[sequence] = (packet, now)
@@ -79,7 +85,7 @@ class Sender:
         return packet
 
     def heartbeat(self, ends: bool = False) -> bytes:
-        beat = Heartbeat(self.session, self.last, self.oldest, ends, self._previous)
+        beat = Heartbeat(self.session, self.last, self.oldest, ends, self._previous, self._stamp())
         return encode(beat, self._holding.secret)
 
     def asked(self, ask: Ask, now: float) -> list[bytes]:
@@ -105,6 +111,9 @@ class Sender:
         if is_gone:
             answers.insert(0, self.heartbeat())  # its `oldest` says that nobody need ask again
         return answers
+
+    def _stamp(self) -> Stamp:
+        return NO_STAMP if self._stamps is None else self._stamps.next()
 
     def _allowance(self, now: float) -> float:
         rate = self._holding.repair_bytes_per_s

@@ -1,14 +1,14 @@
-"""All senders that a receiver hears, each with a `Session`. Pure; `listening` calls it from its thread.
+"""All senders that a receiver hears, each with a `Session`. Pure; `listener` calls it from its thread.
 
 A session that is heard for the first time begins with the oldest message that its sender still holds, so that
-a receiver started a little later misses nothing; one that the log knows (`resuming`) goes on where it was.
+a receiver started a little later misses nothing; one that the log knows (`resumption`) goes on where it was.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from headwater.edges.multicast.packets import (
@@ -21,9 +21,9 @@ from headwater.edges.multicast.packets import (
     encode,
 )
 from headwater.edges.multicast.receiver import Event, Gap, Joined, Patience, Session
+from headwater.edges.multicast.replay_window import Address, ReplayWindow, Stamps
 
 SESSIONS_MAX = 256
-Address = tuple[str, int]
 
 
 class Resumed(NamedTuple):
@@ -39,6 +39,8 @@ class Heard:
 
     packets: int = 0
     unreadable: int = 0
+    stale: int = 0
+    """Sealed, and made too long ago or sent from elsewhere: copies, or clocks that are apart."""
     gone_duplicates: int = 0
     gone_repaired: int = 0
 
@@ -52,6 +54,7 @@ class Sessions:
         secret: bytes = b"",
         resumed: Mapping[int, Resumed] | None = None,
         seed: int | None = None,
+        window: ReplayWindow | None = None,
     ) -> None:
         self.counts = Heard()
         self._patience = patience
@@ -59,6 +62,12 @@ class Sessions:
         self._resumed = dict(resumed or {})
         self._random = random.Random(seed)
         self._open: dict[int, _Known] = {}
+        self._window = window or ReplayWindow()
+        self._stamps: Stamps | None = None
+
+    def asks_from(self, address: Address) -> None:
+        """Where the socket is that asks."""
+        self._stamps = Stamps(address)
 
     def heard(self, datagram: bytes, source: Address, now: float) -> list[Event]:
         """What can be handed out now that this has arrived."""
@@ -69,6 +78,9 @@ class Sessions:
             return []
         if isinstance(packet, Ask):  # somebody's answer to nobody
             self.counts.unreadable += 1
+            return []
+        if not self._is_believed(packet, source):
+            self.counts.stale += 1
             return []
         self.counts.packets += 1
         known = self._open.pop(packet.session, None)
@@ -85,6 +97,11 @@ class Sessions:
         if isinstance(packet, Heartbeat) and packet.previous:
             events += self._earlier(packet.previous, known, now)
         return events + known.session.heard(packet, now)
+
+    def _is_believed(self, packet: Data | Heartbeat, source: Address) -> bool:
+        """Of a session that we know, sequences tell what is a copy; without a secret, nothing does."""
+        known = not self._secret or packet.session in self._open
+        return known or self._window.is_genuine(packet.stamp, source)
 
     def _earlier(self, sessions: Ranges, known: _Known, now: float) -> list[Event]:
         """A sender's sessions before this one, oldest first. From the first that we had something of on,
@@ -113,7 +130,8 @@ class Sessions:
             found, ask = known.session.tick(now)
             events += found
             if ask is not None:
-                asks.append((known.source, encode(ask, self._secret)))
+                stamp = ask.stamp if self._stamps is None else self._stamps.next()
+                asks.append((known.source, encode(replace(ask, stamp=stamp), self._secret)))
         return events, asks
 
     def was_deaf(self, seconds: float) -> None:
@@ -134,6 +152,7 @@ class Sessions:
             "duplicates": self.counts.gone_duplicates + sum(each.duplicates for each in sessions),
             "repaired": self.counts.gone_repaired + sum(each.repaired for each in sessions),
             "unreadable": self.counts.unreadable,
+            "stale": self.counts.stale,
         }
 
     def _begun(self, number: int, oldest: int, newest: int, now: float) -> Session:

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.client.position import Position
 from headwater.edges.rows.contract import Row, Rows
 from headwater.edges.rows.documents import smallest
 from headwater.edges.rows.values import parts_of
 from headwater.pipelines.handles import handle
 from headwater.pipelines.stores import kind_of
-from headwater.views.json_rows import objects
-from headwater.views.position import Position
-from headwater.views.registry import target_for
-from headwater.views.target import VALIDITY, Applied, Kind, Shape, Target, Unavailable
-from headwater.views.texts import from_texts, key_texts
+from headwater.views.targets.contract import VALIDITY, Applied, Kind, Shape, Target, Unavailable
+from headwater.views.targets.json_rows import objects
+from headwater.views.targets.registry import target_for
+from headwater.views.targets.texts import from_texts, key_texts
 
 
 class ArrowRows(Rows):
@@ -82,7 +82,7 @@ class DeltaRows(ArrowRows):
     def _schema(self, version: int) -> pa.Schema:
         import deltalake
 
-        path = Path(self.view.to.partition(":")[2])
+        path = Path(self.address.partition(":")[2])
         path = path / self.view.options["table"] if "table" in self.view.options else path
         dataset = deltalake.DeltaTable(path / f"v{version}").to_pyarrow_dataset()
         return dataset.schema
@@ -92,9 +92,9 @@ class RedisRows(ArrowRows):
     def _schema(self, version: int) -> pa.Schema:
         import redis
 
-        from headwater.views.redis_scripts import BOOK
+        from headwater.views.targets.redis.scripts import BOOK
 
-        client = redis.Redis.from_url(self.view.to, decode_responses=True, socket_timeout=10)
+        client = redis.Redis.from_url(self.address, decode_responses=True, socket_timeout=10)
         try:
             said = client.hget(BOOK, f"{self.view.name}/{version}/shape")
         except (redis.ConnectionError, redis.TimeoutError) as error:

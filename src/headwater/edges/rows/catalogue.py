@@ -12,12 +12,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.browse.errors import NotThere
+from headwater.client.errors import NotThere
 from headwater.errors import HeadwaterError
-from headwater.views.target import Unavailable
+from headwater.views.targets.contract import Unavailable
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
+    from headwater.pipelines.declarations import View
     from headwater.project.file import Project
 
 LOOK_S = 2.0
@@ -72,7 +72,7 @@ class Catalogue:
 
 def _declared(paths: list[Path], targets: Mapping[str, str]) -> list[View]:
     from headwater.pipelines.handles import placed, views_of
-    from headwater.pipelines.loading import load_again
+    from headwater.pipelines.loader import load_again
 
     with _RUNNING:
         try:

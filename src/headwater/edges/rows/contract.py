@@ -11,12 +11,13 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headwater.browse.errors import Misunderstood, NotThere, Refused
-from headwater.views.position import Position
-from headwater.views.registry import scheme_of
+from headwater.client.errors import BadRequest, NotThere, RequestRefused
+from headwater.client.position import Position
+from headwater.secrets import expand
+from headwater.views.targets.registry import scheme_of
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
+    from headwater.pipelines.declarations import View
 
 _READERS = {
     "sqlite": "headwater.edges.rows.sql:SqliteRows",
@@ -47,10 +48,15 @@ class Rows(ABC):
     def __init__(self, view: View) -> None:
         self.view = view
         if not view.key:
-            raise Refused(
+            raise RequestRefused(
                 f"the view {view.name!r} has no key, so its rows cannot be told apart",
                 hint=f"name one: @hw.view({view.name!r}, key=…)",
             )
+
+    @property
+    def address(self) -> str:
+        """Of the store, with the secrets that it names: for a connection, not for a message."""
+        return expand(self.view.to)
 
     @abstractmethod
     def get(self, key: str) -> tuple[Position | None, Row | None]:
@@ -68,7 +74,7 @@ class Rows(ABC):
         self, words: str, limit: int, offset: int
     ) -> tuple[Position | None, list[dict[str, Any]]]:
         """Those that fit best, each with its `_score`."""
-        raise Refused(
+        raise RequestRefused(
             f"the view {self.view.name!r} is in {scheme_of(self.view.to)}:, which has no search",
             hint="keep it in search:FOLDER or in OpenSearch, or ask for rows by key",
         )
@@ -90,20 +96,18 @@ class Rows(ABC):
             hint="headwater run builds its first version",
         )
 
-    def no_key(self, key: str) -> Misunderstood:
+    def no_key(self, key: str) -> BadRequest:
         columns = ":".join(self.view.key)
-        return Misunderstood(
-            f"{key[:100]!r} is no key of {self.view.name}", hint=f"it is {columns}"
-        )
+        return BadRequest(f"{key[:100]!r} is no key of {self.view.name}", hint=f"it is {columns}")
 
 
 def rows_of(view: View) -> Rows:
-    """Where a view's rows can be read. Raises Refused where they cannot."""
+    """Where a view's rows can be read. Raises RequestRefused where they cannot."""
     reader = _READERS.get(scheme_of(view.to)) if ":" in view.to and view.effect is None else None
     if reader is None:
-        raise Refused(
-            f"the view {view.name!r} goes to {view.to}, whose rows cannot be read here",
-            hint=f"there are {', '.join(f'{name}:' for name in _READERS)}",
+        raise RequestRefused(
+            f"the view {view.name!r} goes to {view.where}, whose rows cannot be read here",
+            hint=f"they can be in {', '.join(f'{name}:' for name in _READERS)}",
         )
     module, _, name = reader.partition(":")
     try:
@@ -111,8 +115,8 @@ def rows_of(view: View) -> Rows:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("headwater"):
             raise
-        raise Refused(
-            f"{view.to} needs the package {error.name}, which is not installed",
+        raise RequestRefused(
+            f"{view.where} needs the package {error.name}, which is not installed",
             hint="pip install 'headwater[all]'",
         ) from None
     return made

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from headwater.browse.errors import Misunderstood
+from headwater.client.errors import BadRequest
+from headwater.client.position import Position
 from headwater.edges.rows.contract import Row, Rows
 from headwater.edges.rows.values import key_of, order_of, parts_of
-from headwater.views.position import Position
 
 if TYPE_CHECKING:
-    from headwater.views.opensearch_http import Server
-    from headwater.views.search_index import SearchIndex
+    from headwater.views.targets.opensearch.http import Server
+    from headwater.views.targets.search.index import SearchIndex
 
 PAGE_ROWS = 1000
 _OWN = "headwater_batch"
@@ -30,10 +30,10 @@ class IndexRows(Rows):
     """`search:FOLDER`. Pages are sorted here: a page of a very large index costs a pass over it."""
 
     def _index(self) -> SearchIndex:
-        from headwater.views.folders import CURRENT
-        from headwater.views.search_index import SearchIndex
+        from headwater.views.targets.search.index import SearchIndex
+        from headwater.views.targets.version_folders import CURRENT
 
-        path = Path(self.view.to.partition(":")[2])
+        path = Path(self.address.partition(":")[2])
         path = path / self.view.options["table"] if "table" in self.view.options else path
         if not (path / CURRENT).exists():
             raise self.not_yet()
@@ -56,13 +56,13 @@ class IndexRows(Rows):
     def search(
         self, words: str, limit: int, offset: int
     ) -> tuple[Position | None, list[dict[str, Any]]]:
-        from headwater.views.search_index import BadSearch
+        from headwater.views.targets.search.index import BadSearch
 
         index = self._index()
         try:
             return _position(index), index.search(words, limit, offset)
         except BadSearch as error:
-            raise Misunderstood(str(error), hint=error.hint) from None
+            raise BadRequest(str(error), hint=error.hint) from None
 
     def _all(self, index: SearchIndex) -> Iterator[Row]:
         return (Row(key_of(fields, self.view.key), fields) for fields in index.rows())
@@ -79,10 +79,10 @@ class ServerRows(Rows):
     def _server(self) -> Iterator[tuple[Server, str, Position | None]]:
         """Connected; the index that readers see; how far it is."""
         from headwater.pipelines.handles import handle
-        from headwater.views.opensearch_http import Server
+        from headwater.views.targets.opensearch.http import Server
 
         position = handle(self.view).position()
-        with Server.connected(self.view.to) as server:
+        with Server.connected(self.address) as server:
             status, shown = server.ask("GET", f"/_alias/{quote(self.table)}", also=[404])
             if status == 404:
                 raise self.not_yet()

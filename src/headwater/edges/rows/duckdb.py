@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from headwater.edges.rows.sql import SqlRows
-from headwater.views.target import Unavailable
+from headwater.views.targets.duckdb.errors import passes, trouble
 
 PATIENCE_S = 5.0
 _COLUMNS = (
@@ -25,15 +25,15 @@ class DuckdbRows(SqlRows):
 
     @contextmanager
     def connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        path = Path(self.view.to.partition(":")[2])
+        path = Path(self.address.partition(":")[2])
         if not path.exists():
             raise self.not_yet()
-        connection = _opened(path)
+        connection = _opened(path, self.view.name)
         try:
             connection.begin()
             yield connection
         except duckdb.Error as error:
-            raise Unavailable(f"{path.name} cannot be read now: {error}") from error
+            raise trouble(error, path.name, self.view.name) from error
         finally:
             connection.close()
 
@@ -49,12 +49,12 @@ class DuckdbRows(SqlRows):
         return isinstance(error, duckdb.ConversionException)
 
 
-def _opened(path: Path) -> duckdb.DuckDBPyConnection:
+def _opened(path: Path, view: str) -> duckdb.DuckDBPyConnection:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return duckdb.connect(str(path), read_only=True)
-        except (duckdb.IOException, duckdb.ConnectionException) as error:
-            if time.monotonic() > deadline:
-                raise Unavailable(f"{path.name} cannot be opened: {error}") from error
+        except duckdb.Error as error:
+            if not passes(error) or time.monotonic() > deadline:
+                raise trouble(error, path.name, view) from error
         time.sleep(0.02)  # between two tries: DuckDB does not wait for a lock

@@ -10,12 +10,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from headwater.views.position import Position
-from headwater.views.target import Unavailable
-from headwater.views.waiting import NotYet, Unrelated
+from headwater.client.position import Position
+from headwater.views.operate.wait import NotYet, Unrelated
+from headwater.views.targets.contract import Unavailable
 
 if TYPE_CHECKING:
-    from headwater.pipelines.declared import View
+    from headwater.pipelines.declarations import View
 
 FIRST_S, MOST_S = 0.01, 0.25
 

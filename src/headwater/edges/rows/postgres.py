@@ -10,8 +10,8 @@ import psycopg
 from psycopg import errors
 
 from headwater.edges.rows.sql import SqlRows
-from headwater.views.sql_book import quoted
-from headwater.views.target import Unavailable
+from headwater.views.targets.postgres.book import trouble
+from headwater.views.targets.sql.book import quoted
 
 CONNECT_S = 5
 STATEMENT_MS = 30_000
@@ -28,14 +28,14 @@ class PostgresRows(SqlRows):
     def connected(self) -> Iterator[psycopg.Connection[Any]]:
         try:
             with psycopg.connect(
-                self.view.to,
+                self.address,
                 connect_timeout=CONNECT_S,
                 options=f"-c statement_timeout={STATEMENT_MS} -c default_transaction_read_only=on",
             ) as connection:
                 connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 yield connection
         except psycopg.Error as error:
-            raise Unavailable(f"PostgreSQL does not answer: {str(error).strip()}") from error
+            raise trouble(error, self.view.name) from error
 
     def run(
         self, connection: psycopg.Connection[Any], statement: str, values: Sequence[Any] = ()

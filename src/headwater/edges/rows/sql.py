@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from headwater.client.position import Position
 from headwater.edges.rows.contract import Row, Rows
 from headwater.edges.rows.values import key_of, parts_of, plain
-from headwater.views.position import Position
-from headwater.views.sql_book import TABLE, quoted
-from headwater.views.target import Unavailable
+from headwater.views.targets.sql.book import TABLE, quoted
+from headwater.views.targets.sqlite.book import trouble
 
 FETCH = 1000
 BUSY_S = 5.0
@@ -146,7 +146,7 @@ class SqliteRows(SqlRows):
 
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
-        path = Path(self.view.to.partition(":")[2]).resolve()
+        path = Path(self.address.partition(":")[2]).resolve()
         if not path.exists():
             raise self.not_yet()
         try:
@@ -156,7 +156,7 @@ class SqliteRows(SqlRows):
                 connection.execute("BEGIN")
                 yield connection
         except sqlite3.DatabaseError as error:
-            raise Unavailable(f"{path.name} cannot be read now: {error}") from error
+            raise trouble(error, path, path.name, self.view.name) from error
 
     def run(
         self, connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""Values of a row as JSON has them, and keys as texts: the same words as `views.texts` writes. Pure.
+"""Values of a row as JSON has them, and keys as texts: the same words as `views.targets.texts` writes. Pure.
 
 A key of several columns is their texts with colons between; colons and backslashes inside are escaped:
 `eu:17`, `a\\:b:17`.
@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from headwater.views.texts import SEPARATOR
+from headwater.views.targets.texts import SEPARATOR
 
 _PART = re.compile(r"((?:[^\\:]|\\.)*)(?::|$)", re.DOTALL)
 

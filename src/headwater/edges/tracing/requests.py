@@ -34,7 +34,7 @@ _PATH_MAX = 200
 
 
 class Telling(Protocol):
-    """Who takes the spans: `exporting.Exporter`."""
+    """Who takes the spans: `exporter.Exporter`."""
 
     def tell(self, spans: Iterable[Span]) -> None: ...
 

@@ -11,18 +11,16 @@ service = "headwater"                 # service.name
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwater.capture.config import expand
+from headwater.secrets import expand, names_one
 
 PATH = "/v1/traces"
 _KNOWN = ("otlp", "ratio", "topics", "patience_seconds", "headers", "service")
-_SECRET = re.compile(r"\$\{\w+\}")
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def check(_name: str, section: object) -> list[str]:
 def _is_address(value: object) -> bool:
     if not isinstance(value, str):
         return False
-    if _SECRET.search(value):
+    if names_one(value):
         return True  # known only where it runs
     parts = urlsplit(value)
     return parts.scheme in ("http", "https") and bool(parts.netloc)

@@ -1,4 +1,4 @@
-"""What is told about one record's way, as plain spans; pure. `exporting` puts them into OpenTelemetry's form.
+"""What is told about one record's way, as plain spans; pure. `exporter` puts them into OpenTelemetry's form.
 
     capture shop ─────────▶ record orders-0@17 ─┬───────▶ view order_search
     (or POST /topics/orders)                    └───────────────▶ webhook billing
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headwater.browse.records import Record
+from headwater.client.records import Record
 from headwater.edges.tracing.traceparent import (
     TRACEPARENT,
     TRACESTATE,

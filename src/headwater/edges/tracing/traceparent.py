@@ -5,7 +5,7 @@
 
 A record's `traceparent` names the span that made the record. A reader makes its own spans with that one as
 their parent. Where a capture has begun the trace, nobody has told that span yet: `tracestate` says so
-(`capture.traced`), and the one who follows the topics tells it.
+(`capture.traceparent`), and the one who follows the topics tells it.
 """
 
 from __future__ import annotations

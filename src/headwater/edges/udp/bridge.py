@@ -17,7 +17,7 @@ from headwater.edges import counts
 from headwater.edges.bridges.contract import BridgeBroken, End, Inbound, Message
 from headwater.edges.udp.addresses import BadAddress, allowing, complaints, networks, place_of
 from headwater.edges.udp.batches import Datagram, host_of
-from headwater.edges.udp.receiving import Receiving
+from headwater.edges.udp.receiver import Receiving
 from headwater.edges.udp.sockets import buffer_of, listening
 
 STATSD_PORT = 8125

@@ -1,10 +1,10 @@
 """Webhooks out: every record of a topic to a receiver, signed, in order per key, again until it is taken.
 
-subscription  [edges.webhooks.NAME]              subscribing  the service
+subscription  [edges.webhooks.NAME]              subscriber  the service
 account       read, delivered, noted; pure       member       one in a consumer group
-retrying      waits and the breaker; pure        delivering   many keys at once
-addresses     which may be called                posting      the signed request
-letters       what could not be delivered        connecting   to the address that was looked at
+retrying      waits and the breaker; pure        deliverer   many keys at once
+addresses     which may be called                poster      the signed request
+letters       what could not be delivered        connections   to the address that was looked at
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ GROUP = "headwater.webhook."
 
 def services(context: Context) -> list[Service]:
     """One for each [edges.webhooks.NAME]."""
-    from headwater.edges.webhooks.posting import Poster
-    from headwater.edges.webhooks.subscribing import Subscriber, Wanted
+    from headwater.edges.webhooks.poster import Poster
+    from headwater.edges.webhooks.subscriber import Subscriber, Wanted
     from headwater.edges.webhooks.subscription import Subscription, read
 
     def wanted(each: Subscription) -> Wanted:

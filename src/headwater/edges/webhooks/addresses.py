@@ -1,10 +1,10 @@
 """Which addresses may be called: none of the inner network, unless that is wanted (SSRF).
 
-Called by `connecting` for every new connection, with the addresses that a name has at that moment; the
+Called by `poster` for every new connection, with the addresses that a name has at that moment; the
 connection then goes to one of these and to no other, so that a name cannot mean one thing when it is looked
 at and another when it is called. If one of a name's addresses may not be called, none is.
 
-    always refused               multicast, unspecified, reserved, link-local (a cloud's metadata service)
+    always refused               multicast, unspecified, reserved, link-local, clouds' metadata services
     unless `allow_private`       loopback, private networks, everything else that is not on the Internet
 """
 
@@ -19,7 +19,17 @@ from urllib.parse import urlsplit
 from headwater.errors import HeadwaterError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_IPV4_AT_THE_END = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96"))
+"""NAT64, and what RFC 4291 calls compatible: ::127.0.0.1."""
+_OWN_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
+"""RFC 8215: a network's own translators, each with its own place for the IPv4 address."""
+_METADATA = frozenset(
+    map(
+        ipaddress.ip_address,
+        ("169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254"),
+    )
+)
+"""Services of clouds for their own machines, which give secrets to whoever asks from inside."""
 
 
 class AddressRefused(HeadwaterError):
@@ -38,6 +48,8 @@ def refusal(text: str, *, allow_private: bool) -> str | None:
         return f"{text} is no address"
     for each in (address, *_inside(address)):
         kind = _kind(each)
+        if each in _METADATA:
+            return f"{text} is a cloud's own service, and these are never called"
         if kind in ("multicast", "unspecified", "reserved", "link-local"):
             return f"{text} is a {kind} address, and these are never called"
         if kind is not None and not allow_private:
@@ -55,7 +67,8 @@ def _kind(address: Address) -> str | None:
         return "loopback"
     if address.is_link_local:
         return "link-local"
-    if isinstance(address, ipaddress.IPv4Address) and address.is_reserved:
+    is_reserved = isinstance(address, ipaddress.IPv4Address) and address.is_reserved
+    if is_reserved or address in _OWN_NAT64:
         return "reserved"
     is_old_private = isinstance(address, ipaddress.IPv6Address) and address.is_site_local
     return None if address.is_global and not is_old_private else "private"
@@ -66,7 +79,7 @@ def _inside(address: Address) -> list[ipaddress.IPv4Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
+    if any(address in network for network in _IPV4_AT_THE_END):
         found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     return [each for each in found if each is not None]
 

@@ -1,11 +1,11 @@
-"""One delivery, how it went, and who carries it out; the words that `delivering` and its senders share."""
+"""One delivery, how it went, and who carries it out; the words that `deliverer` and its senders share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.browse.records import Record
+from headwater.client.records import Record
 
 Place = tuple[str, int]
 """Topic and partition."""

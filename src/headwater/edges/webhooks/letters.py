@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import time
 
-from headwater.browse import making
-from headwater.browse.dead_letters.letter import HEADER, SUFFIX
-from headwater.browse.log import TIMEOUT_S, Log
-from headwater.browse.publishing import Draft
+from headwater.client import dead_letters
+from headwater.client import topics as making
+from headwater.client.log import TIMEOUT_S, Log
+from headwater.client.publisher import Draft
 from headwater.edges.webhooks.delivery import ID_HEADER, Delivery
 from headwater.errors import HeadwaterError
+from headwater.record.dead_letter import Cause
 
 AGAIN = ".again"
 _LOOK_S = 0.02
@@ -30,29 +31,17 @@ _LOOK_S = 0.02
 
 def letter(delivery: Delivery, reason: str, group: str, again: str) -> Draft:
     record = delivery.record
-    own = [
-        (name, value)
-        for name, value in record.headers
-        if not name.startswith(HEADER) and name != ID_HEADER
-    ]
-    said = {
-        "topic": again,
-        "partition": "0",
-        "offset": str(record.offset),
-        "record": f"{record.topic}-{record.partition}-{record.offset}",
-        "group": group,
-        "delivery.count": str(delivery.attempt),
-        "message": reason,
-    }
-    ours = [(HEADER + name, text.encode()) for name, text in said.items()]
-    return Draft(
-        record.key, record.value, [*own, (ID_HEADER, delivery.id.encode()), *ours], partition=0
+    own = [(name, value) for name, value in record.headers if name != ID_HEADER]
+    own.append((ID_HEADER, delivery.id.encode()))
+    cause = Cause(
+        group, reason, again, 0, record.offset, delivery.attempt, more={"record": record.id}
     )
+    return dead_letters.draft(record.key, record.value, own, cause, partition=0)
 
 
 def topics_of(name: str) -> tuple[str, str]:
     """The dead letters of `webhooks.NAME` or `alerts.NAME`, and what is to be delivered again."""
-    return name + SUFFIX, name + AGAIN
+    return dead_letters.beside(name), name + AGAIN
 
 
 def ensure(log: Log, *topics: str, **settings: str) -> None:

@@ -1,6 +1,6 @@
 """A member of a consumer group that commits what an account says, for an event loop.
 
-Called by `subscribing`. One thread owns the consumer: no call of confluent-kafka's gets through while another
+Called by `subscriber`. One thread owns the consumer: no call of confluent-kafka's gets through while another
 thread polls. So it polls in short turns while something is to be committed, and commits in between; that a
 commit is durable it hears while it polls. When partitions come or go, the loop is asked to take them or to
 finish with them before the group goes on; so no two processes deliver from one partition, unless one of them
@@ -22,14 +22,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-
-from headwater.browse.errors import Unreachable, translated
-from headwater.browse.log import TIMEOUT_S, Log
-from headwater.browse.records import Record, record_of
-from headwater.browse.tailing import PASSING
+from headwater.client.errors import InstanceFenced, translated
+from headwater.client.librdkafka import (
+    LATER,
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from headwater.client.log import TIMEOUT_S, Log
+from headwater.client.records import Record, record_of
+from headwater.client.tail import PASSING
 from headwater.edges.webhooks.account import Note
-from headwater.edges.webhooks.delivering import NotNow
+from headwater.edges.webhooks.deliverer import NotNow
 from headwater.edges.webhooks.delivery import Place
 
 IDLE_TURN_S = 0.1
@@ -39,31 +45,10 @@ T = TypeVar("T")
 SESSION_MS, HEARTBEAT_MS = 10_000, 1000
 REBALANCE_S, COMMIT_S = 30.0, 15.0
 _AT_ONCE = 500
-_QUIET = "headwater.browse.librdkafka"
+_QUIET = "headwater.client.librdkafka"
 _PASSING = PASSING | {KafkaError.UNKNOWN_TOPIC_OR_PART}
-_LATER = frozenset(
-    {
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._WAIT_COORD,
-        KafkaError._ASSIGNMENT_LOST,
-    }
-)
-"""Of a commit: the group or the broker is busy with itself."""
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 _log = logging.getLogger("headwater.edges")
-
-
-class Fenced(Unreachable):
-    """Another process of this name has taken over."""
 
 
 class Listener(Protocol):
@@ -208,7 +193,7 @@ class Member:
         self._loop.call_soon_threadsafe(_end, asked.heard, failure)
 
     def _meaning(self, error: Any) -> Exception:
-        if error.code() in _LATER:
+        if error.code() in LATER:
             return NotNow(str(error))
         return self._told(error, f"committing for {self.group}")
 
@@ -229,7 +214,7 @@ class Member:
 
     def _told(self, error: Any, what: str) -> Exception:
         if error.code() in _FENCED or "FENCED" in (error.str() or "").upper():
-            return Fenced(
+            return InstanceFenced(
                 f"another process has taken over as {self._instance} in {self.group}",
                 hint="give each edges process a name of its own: name = … under [edges]",
             )
@@ -259,6 +244,8 @@ class Member:
             self._on_loop(self._take(place, max(each.offset, 0), each.metadata if known else None))
             where.append(TopicPartition(*place, each.offset if known else OFFSET_BEGINNING))
         consumer.incremental_assign(where)
+        if where:
+            consumer.resume(where)  # librdkafka keeps one paused that was when it was let go
 
     async def _take(self, place: Place, position: int, metadata: str | None) -> None:
         self._listener.assign(place, position, metadata)

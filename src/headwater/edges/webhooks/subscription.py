@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.browse.decoding import Decoder
+from headwater.browse.decoder import Decoder
 from headwater.browse.filters import Filter
-from headwater.capture.config import expand
-from headwater.edges.hooks.config import nearest, secret_complaints, secrets_of
+from headwater.edges.hooks.config import secret_complaints, secrets_of, unknown_settings
 from headwater.edges.webhooks.addresses import url_complaint
-from headwater.edges.webhooks.retrying import Retrying
+from headwater.edges.webhooks.retry import Retrying
 from headwater.errors import HeadwaterError
+from headwater.secrets import expand
 
 PARALLEL, TIMEOUT_S = 16, 15.0
 STARTS = ("end", "beginning")
@@ -43,7 +43,7 @@ class Posting:
     """How one receiver is called."""
 
     url: str
-    secrets: tuple[str, ...]
+    secrets: Iterable[str]
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = TIMEOUT_S
     allow_private: bool = False
@@ -64,11 +64,7 @@ class Subscription:
 
 def check(name: str, section: Mapping[str, Any]) -> list[str]:
     """A sentence for each mistake."""
-    said = [
-        f"has no setting {setting!r}{nearest(setting, _KNOWN)}"
-        for setting in section
-        if setting not in _KNOWN
-    ]
+    said = unknown_settings(section, _KNOWN)
     said += name_complaints(name)
     for setting in ("from", "to", "secret"):
         if setting not in section:
@@ -126,7 +122,7 @@ def to_complaints(section: Mapping[str, Any]) -> list[str]:
     try:
         url = expand(section["to"])
     except HeadwaterError as error:
-        return [f"to: {error}; {error.hint}"]
+        return [f"to: {error.sentence}; {error.hint}"]
     complaint = url_complaint(url, allow_private=section.get("allow_private") is True)
     return [] if complaint is None else [f"to: {complaint}"]
 
@@ -137,7 +133,7 @@ def where_complaints(where: object) -> list[str]:
     try:
         Filter(where=tuple(where)).compiled(Decoder())
     except HeadwaterError as error:
-        return [f"where: {error}; {error.hint}"]
+        return [f"where: {error.sentence}; {error.hint}"]
     return []
 
 
@@ -166,7 +162,7 @@ def _header_complaints(headers: object) -> list[str]:
         try:
             good = isinstance(value, str) and expand(value).isprintable() and value.isascii()
         except HeadwaterError as error:
-            said.append(f"headers: {error}; {error.hint}")
+            said.append(f"headers: {error.sentence}; {error.hint}")
             continue
         if not good:
             said.append(f"headers: the value of {name} is no plain text")

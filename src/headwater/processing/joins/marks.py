@@ -35,7 +35,7 @@ def marked(
     if lateness is None:
         raise BadJoin(
             f"nobody says how late an event of {side} may come",
-            hint="give lateness=, or begin with processing.events(…, lateness=…)",
+            hint="give lateness=, or begin with processing.event_stream(…, lateness=…)",
         )
     if not frame.isStreaming:
         return frame, micros(lateness)  # Spark would only drop the mark again

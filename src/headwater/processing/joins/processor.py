@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from headwater.processing.joins.rule import Rule
-from headwater.processing.joins.versions import Group
+from headwater.processing.joins.versions import EVER, Group
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,8 @@ class Processor(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         group = self._known()
-        self._rule.take(group, rows)
+        wait = self._rule.wait is not None
+        self._rule.take(group, rows, timerValues.getCurrentWatermarkInMs() * 1000 if wait else EVER)
         yield self._decided(group, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
@@ -55,20 +56,22 @@ class Processor(StatefulProcessor):
         if self._rule.wait is None:
             found = self._rule.decide(group, None)
         else:
-            found = self._rule.decide(group, timers.getCurrentWatermarkInMs() * 1000)
-            self._set_alarm(group)
+            watermark_ms = timers.getCurrentWatermarkInMs()
+            found = self._rule.decide(group, watermark_ms * 1000)
+            self._set_alarm(group, watermark_ms)
         if group.versions or group.waiting:
             self._state.update((group.to_bytes(),))
         else:
             self._state.clear()
         return found
 
-    def _set_alarm(self, group: Group) -> None:
+    def _set_alarm(self, group: Group, watermark_ms: int) -> None:
         """Be called once the watermark, in whole milliseconds, has reached the next event."""
         time = group.next_time
         if time is None:
             return
-        wanted = max(1, -(-time // 1000) - 1)
+        # Later than the watermark: Spark looks only at alarms after it, and would never come to this one.
+        wanted = max(1, -(-time // 1000) - 1, watermark_ms + 1)
         if group.alarm_ms is None or wanted < group.alarm_ms:
             self._handle.registerTimer(wanted)
             group.alarm_ms = wanted

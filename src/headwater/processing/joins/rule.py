@@ -26,10 +26,13 @@ class Rule:
     """How long deletions are."""
     inner: bool
 
-    def take(self, group: Group, frames: Iterator[pd.DataFrame]) -> None:
+    def take(self, group: Group, frames: Iterator[pd.DataFrame], watermark: int = EVER) -> None:
         for frame in frames:
             told = frame["told"].to_numpy(dtype=bool)
-            group.take(_changes(frame[told]), _events(frame[~told]), self.wait or 0)
+            # Spark drops what is late, by a mark that times beyond `PANDAS_YEARS` do not have.
+            beyond = frame["mark"].isna() & (frame["time"] > 0)
+            late = (beyond & (frame["time"] <= watermark)).to_numpy(dtype=bool)
+            group.take(_changes(frame[told]), _events(frame[~told & ~late]), self.wait or 0)
 
     def decide(self, group: Group, watermark: int | None) -> pd.DataFrame:
         """What is due now; the group lets go of what it needs no longer."""
@@ -48,6 +51,7 @@ class Rule:
         return self._frame(group.decide(NEVER))
 
     def _frame(self, joined: list[Joined]) -> pd.DataFrame:
+        import numpy as np
         import pandas as pd
 
         if self.inner:
@@ -57,7 +61,7 @@ class Rule:
             dtype=object,
         )
         times = [None if each[2] == EVER else each[2] for each in joined]
-        found["mark"] = pd.to_datetime(pd.Series(times, dtype="Int64"), unit="us")
+        found["mark"] = pd.Series(np.array(times, "datetime64[us]")).dt.tz_localize("UTC")
         return found
 
 

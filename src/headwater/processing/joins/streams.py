@@ -40,8 +40,8 @@ def within(
     any more: when both streams have passed the range by their lateness.
 
     `lateness`: how late an event may come. Later ones are dropped by Spark, and counted; with
-    `processing.events` on both sides, and no `lateness` here, they go to the late topic. Columns: those of
-    `on` once, then the others of both sides; the marks of a record (`_offset`, …) are the left one's.
+    `processing.event_stream` on both sides, and no `lateness` here, they go to the late topic. Columns: those
+    of `on` once, then the others of both sides; the marks of a record (`_offset`, …) are the left one's.
     """
     names = [on] if isinstance(on, str) else list(on)
     first, second = _signed(between[0]), _signed(between[1])
@@ -104,7 +104,7 @@ def _check(
     left: DataFrame, right: DataFrame, names: list[str], times: tuple[str, str], how: str
 ) -> None:
     if how not in HOW:
-        raise BadJoin(f"a join cannot be {how!r}", hint=f"there are {', '.join(HOW)}")
+        raise BadJoin(f"a join cannot be {how!r}", hint=f"use one of {', '.join(HOW)}")
     for side, frame, wanted in (
         ("left", left, [*names, times[0]]),
         ("right", right, [*names, times[1]]),

@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headwater.processing.clocks import mark_of
 from headwater.processing.durations import Duration, micros
 from headwater.processing.joins.errors import BadJoin
 from headwater.processing.joins.marks import marked
-from headwater.processing.joins.reading import Changes
 from headwater.processing.joins.rule import OUT, Rule
+from headwater.processing.joins.table_changes import Changes
 from headwater.processing.joins.versions import EVER, NEVER
-from headwater.processing.packing import key_text, packed, unpacked
+from headwater.processing.row_text import key_text, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +54,8 @@ def as_of(
     `valid_from`: the table's column that says since when a row is so (null: since ever); a deletion is
     valid from its record's time. `how`: `left` keeps events without a row, with nulls; `inner` drops them.
 
-    An event is decided when the newest event is `lateness` past it (of `processing.events`, which has one,
-    it is taken from there). It sees what was recorded by then, that is, until `lateness` after its own
+    An event is decided when the newest event is `lateness` past it (of `processing.event_stream`, which has
+    one, it is taken from there). It sees what was recorded by then, that is, until `lateness` after its own
     time: a change told later is for later events only. So a replay gives the same rows, whenever it runs.
     The rows of a snapshot (`op` r) count from their valid time on; with `backdated` every change does, and
     a replay may then know more than the live query did.
@@ -153,13 +154,13 @@ def _told(sides: _Sides) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     return sides.events.select(
-        F.col(f"`{sides.at}`").alias("mark"),
+        mark_of(sides.events, sides.at, "mark"),
         F.lit(False).alias("told"),
         key_text(sides.on).alias("key"),
         F.coalesce(F.unix_micros(F.col(f"`{sides.at}`")), F.lit(EVER)).alias("time"),
         *(F.lit(0).cast("long").alias(name) for name in ("recorded", "partition", "offset")),
         F.lit(False).alias("gone"),
-        packed(sides.events.columns).alias("text"),
+        packed(sides.events.schema).alias("text"),
     )
 
 
@@ -181,7 +182,7 @@ def _changed(sides: _Sides, added: Sequence[str]) -> DataFrame:
         F.col("_partition").cast("long").alias("partition"),
         F.col("_offset").cast("long").alias("offset"),
         F.col("_deleted").alias("gone"),
-        packed(added).alias("text"),
+        packed(_struct(sides.table.frame, added)).alias("text"),
     )
     return rows.where("key IS NOT NULL")  # equal to no event's
 

@@ -9,6 +9,10 @@ class PatternError(HeadwaterError):
     """A mistake in what was handed to `match`; the query does not start."""
 
 
+class NoResult(HeadwaterError):
+    """A condition or a measure that has no result for the rows at hand; the query stops, as Spark's would."""
+
+
 class TooManyWays(HeadwaterError):
     """Rows that fit a pattern in more ways than are followed at once; the query stops."""
 

@@ -7,8 +7,10 @@ refers to other rows, the parts between its ANDs that concern the row alone stay
     comparison = sum [ (= | == | <> | != | < | <= | > | >= | <=>) sum | IS [NOT] NULL
                      | [NOT] BETWEEN sum AND sum | [NOT] IN (or, …) | [NOT] LIKE 'text' ]
     sum = product { (+ | -) product };  product = factor { (* | / | %) factor };  factor = [-] value
-    value = NUMBER | 'text' | TRUE | FALSE | NULL | INTERVAL n UNIT … | ( or ) | column
-          | VARIABLE.column | function(…)
+    value = NUMBER | 'text' | TRUE | FALSE | NULL | INTERVAL n UNIT … | DATE 'text' | TIMESTAMP 'text'
+          | ( or ) | column | VARIABLE.column | function(…)
+
+What is written in it (9.99, 'text') stays text as well: Spark says what it means.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from headwater.processing.patterns.trees import (
 )
 from headwater.processing.patterns.words import END, Word, split
 
+TIMES = ("date", "timestamp", "timestamp_ntz", "timestamp_ltz")
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 
 
@@ -189,10 +192,13 @@ class _Parser:
         word = self.peek()
         if word.kind in ("number", "string"):
             self.at += 1
-            return Literal(word.value, word.text)
+            return Literal(word.text)
         if word.kind == "name" and word.lower in ("true", "false", "null"):
             self.at += 1
-            return Literal({"true": True, "false": False}.get(word.lower), word.text)
+            return Literal(word.text)
+        if word.lower in TIMES and self.peek(1).kind == "string":
+            self.at += 2
+            return Literal(self.text[word.place : self.words[self.at - 1].end])
         if word.lower == "interval":
             return self._interval()
         if self.takes("("):
@@ -272,7 +278,7 @@ class _Parser:
         return found
 
     def _interval(self) -> Tree:
-        """`INTERVAL 5 MINUTES` or `INTERVAL '5 minutes'`; its value is in microseconds."""
+        """`INTERVAL 5 MINUTES` or `INTERVAL '5 minutes'`."""
         begin = self.peek()
         self.at += 1
         said = str(self.peek().value)
@@ -283,10 +289,10 @@ class _Parser:
                 self.at += 2
             said = self.text[begin.end : self.words[self.at - 1].end]
         try:
-            value = micros(said)
+            micros(said)
         except BadDuration:
             raise self.wrong("an interval is written INTERVAL 5 MINUTES", begin) from None
-        return Literal(value, self.text[begin.place : self.words[self.at - 1].end])
+        return Literal(self.text[begin.place : self.words[self.at - 1].end])
 
     def _remembered(self, function: Word) -> Tree:
         """`last(A.price, 1)`, of which the name and the parenthesis are behind us."""

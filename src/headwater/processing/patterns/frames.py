@@ -1,7 +1,7 @@
 """Between Spark and the machine: which columns rows bring along, and what comes back.
 
-Whatever concerns a row alone is computed by Spark, for all rows at once. Called by `matching`, on the
-driver; the functions that run in workers are in `running`.
+Whatever concerns a row alone is computed by Spark, for all rows at once. Called by `matcher`, on the
+driver; the functions that run in workers are in `worker`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.processing.clocks import mark_of
+from headwater.processing.patterns.analysis import must_be_boolean, type_of
 from headwater.processing.patterns.errors import PatternError
 from headwater.processing.patterns.plan import Plan
-from headwater.processing.patterns.trees import as_aggregate
 from headwater.processing.patterns.types import received, sent, wire
+from headwater.processing.row_text import one_zero_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -70,11 +72,10 @@ def order_of(df: DataFrame, order: Sequence[str]) -> tuple[str, ...]:
 
 
 def prepared(df: DataFrame, plan: Plan, words: Words, buckets: int) -> DataFrame:
-    """Rows with the columns that `bucket` tells of; `at` keeps the watermark, `b` is the bucket."""
+    """Rows with the columns that `worker` tells of; `at` keeps the watermark, `b` is the bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    kinds = types(df, {sql: sql for sql in plan.columns}, "{} is not possible")
-    values = [sent(F.expr(sql), kinds[sql], sql) for sql in plan.columns]
+    values = [sent(F.expr(sql), type_of(df, sql, sql), sql) for sql in plan.columns]
     orders = [F.expr(f"`{name}`") for name in words.order]
     if words.order:
         known = {field.name: field.dataType for field in df.schema.fields}
@@ -92,7 +93,7 @@ def prepared(df: DataFrame, plan: Plan, words: Words, buckets: int) -> DataFrame
     return (
         df.where(F.col(f"`{words.time}`").isNotNull())
         .select(
-            F.col(f"`{words.time}`").alias("at"),
+            mark_of(df, words.time, "at"),
             _key(df, words.key).alias("k"),
             F.unix_micros(F.col(f"`{words.time}`")).alias("t"),
             _bits(_conditions(df, plan, words)).alias("m"),
@@ -104,17 +105,14 @@ def prepared(df: DataFrame, plan: Plan, words: Words, buckets: int) -> DataFrame
     )
 
 
-def measured(df: DataFrame, plan: Plan) -> dict[str, DataType]:
-    """The type of each measure; and a complaint about a condition that makes no sense to Spark."""
-    for name, tests in zip(plan.variables, plan.tests, strict=True):
-        said = {f"{number}": as_aggregate(tree) for number, tree in enumerate(tests)}
-        for kind in types(df, said, f"define {name!r} is not possible").values():
-            if kind.simpleString() not in ("boolean", "void"):
-                raise PatternError(
-                    f"define {name!r}: a condition is true or false, not {kind.simpleString()}"
-                )
-    said = {name: as_aggregate(tree) for name, tree in plan.measures}
-    return types(df, said, "measures {!r} is not possible")
+def measured(plan: Plan) -> dict[str, DataType]:
+    """The type of each measure."""
+    from pyspark.sql.types import DataType, NullType
+
+    return {
+        name: NullType() if tree.type == "void" else DataType.fromDDL(tree.type)
+        for name, tree in plan.measures
+    }
 
 
 def returned(kinds: Mapping[str, DataType]) -> str:
@@ -141,26 +139,6 @@ def results(
     return found.select(*columns)
 
 
-def types(df: DataFrame, said: Mapping[str, str], complaint: str) -> dict[str, DataType]:
-    """Spark's type of each SQL, by name; Spark's complaint about the first that has none."""
-    from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as F  # noqa: N812
-
-    found = {}
-    for name, sql in said.items():
-        try:
-            found[name] = df.select(F.expr(sql)).schema.fields[0].dataType
-        except (AnalysisException, ParseException) as error:
-            first = str(error).strip().partition("\n")[0].partition("] ")
-            raise PatternError(f"{complaint.format(name)}: {first[2] or first[0]}") from None
-    return found
-
-
-def _must_be_boolean(name: str, kind: DataType) -> None:
-    if (said := kind.simpleString()) not in ("boolean", "void"):
-        raise PatternError(f"define {name!r}: a condition is true or false, not {said}")
-
-
 def _conditions(df: DataFrame, plan: Plan, words: Words) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -169,7 +147,7 @@ def _conditions(df: DataFrame, plan: Plan, words: Words) -> list[Column]:
         if name in words.conditions:
             found.append(words.conditions[name])
         elif sql:
-            _must_be_boolean(name, types(df, {name: sql}, "define {!r} is not possible")[name])
+            must_be_boolean(type_of(df, sql, f"define {name!r}").simpleString(), f"define {name!r}")
             found.append(F.expr(sql).cast("boolean"))
         else:
             found.append(F.lit(True))
@@ -196,7 +174,7 @@ def _key(df: DataFrame, names: Sequence[str]) -> Column:
         if kind.startswith(("array", "map", "struct", "variant")):
             raise PatternError(f"the column {name!r} of type {kind} cannot be a key of `match`")
         column = F.col(f"`{name}`")
-        texts.append(F.hex(column) if kind == "binary" else column.cast("string"))
+        texts.append(F.hex(column) if kind == "binary" else one_zero_text(column))
     return (
         texts[0] if len(texts) == 1 else F.to_json(F.array(*texts), {"ignoreNullFields": "false"})
     )

@@ -11,6 +11,11 @@ The state of a key is plain data, for the checkpoint:
 
     (next_row, next_start, last_us, attempts)      attempt: [row, start_us, ways, best]
     way: (position, slots)                         best:    (slots, row, end_us, timed_out) or None
+
+Whether a row fits a position, beyond its bits: conditions over earlier rows, and what is remembered.
+
+While the condition of B is asked, the row counts as bound to B: `count(B)` includes it, `last(B.price, 1)`
+is the B before it. A condition that is null does not hold.
 """
 
 from __future__ import annotations
@@ -20,9 +25,8 @@ from typing import Any
 
 from headwater.processing.patterns.automaton import ACCEPT, AT_END
 from headwater.processing.patterns.errors import TooManyWays
-from headwater.processing.patterns.evaluating import function
-from headwater.processing.patterns.fitting import Check, check_none, check_one
-from headwater.processing.patterns.memory import Slots, Values, binder, empty, reader
+from headwater.processing.patterns.evaluator import Evaluate, Evaluator
+from headwater.processing.patterns.memory import Bind, Slots, Values, binder, empty, reader
 from headwater.processing.patterns.plan import PAST_LAST_ROW, TO_NEXT_ROW, Plan
 from headwater.processing.patterns.syntax import Not, One
 from headwater.processing.patterns.trees import Remembered
@@ -52,15 +56,18 @@ class Machine:
             else 0
             for each in positions
         ]
+        evaluator = Evaluator(plan.columns, plan.slots, plan.ansi)
         self._tests = {
-            name: [function(tree, plan.columns, plan.slots) for tree in tests]
+            name: [evaluator.function(tree, f"define {name!r}") for tree in tests]
             for name, tests in zip(plan.variables, plan.tests, strict=True)
         }
         self._bits = bits
         self._checks = [self._check(each) for each in positions]
         nothing = empty(plan.slots)
         self._first = [(position, nothing) for position in plan.automaton.first]
-        self._measures = [function(tree, (), plan.slots) for _, tree in plan.measures]
+        self._measures = [
+            evaluator.function(tree, f"measures {name!r}") for name, tree in plan.measures
+        ]
         self._target = self._skip_target()
 
     @property
@@ -184,7 +191,7 @@ class Machine:
         if skip == TO_NEXT_ROW:
             return lambda row, last_row, slots: row + 1
         assert isinstance(skip, Remembered)
-        number, read = self._plan.slots.index(skip), reader(skip)
+        number, read = self._plan.slots.index(skip), reader(skip, self._plan.ansi)
 
         def target(row: int, last_row: int, slots: Slots) -> int:
             found = read(slots[number])
@@ -193,13 +200,53 @@ class Machine:
         return target
 
     def _check(self, position: One | Not) -> Check | None:
-        slots, columns = self._plan.slots, self._plan.columns
         if isinstance(position, One):
             name = position.variable
-            return check_one(binder(slots, name, columns), self._tests[name])
+            return check_one(self._bind(name), self._tests[name])
         tested = [name for name in position.variables if self._tests[name]]
         others = [
-            (self._bits[name], check_one(binder(slots, name, columns), self._tests[name]))
-            for name in tested
+            (self._bits[name], check_one(self._bind(name), self._tests[name])) for name in tested
         ]
-        return check_none(binder(slots, None, columns), others)
+        return check_none(self._bind(None), others)
+
+    def _bind(self, variable: str | None) -> Bind | None:
+        return binder(self._plan.slots, variable, self._plan.columns, self._plan.ansi)
+
+
+Check = Callable[[Slots, Values, int, int], Slots | None]
+"""(slots, values, number and bits of the row) → the slots with the row in them, or None: does not fit."""
+
+
+def check_one(bind: Bind | None, tests: Sequence[Evaluate]) -> Check | None:
+    """For a row that is bound to a variable; None where every row with its bits fits."""
+    if not tests:
+        return _binding(bind)
+
+    def check(slots: Slots, values: Values, row: int, mask: int) -> Slots | None:
+        new = slots if bind is None else bind(slots, values, row)
+        for test in tests:
+            if not test(values, new):
+                return None
+        return new
+
+    return check
+
+
+def check_none(bind: Bind | None, others: Sequence[tuple[int, Check | None]]) -> Check | None:
+    """For a row that fits none of some variables: (bit, check) of those that look at other rows."""
+    if not others:
+        return _binding(bind)
+
+    def check(slots: Slots, values: Values, row: int, mask: int) -> Slots | None:
+        for bit, other in others:
+            if mask & bit and (other is None or other(slots, values, row, mask) is not None):
+                return None
+        return slots if bind is None else bind(slots, values, row)
+
+    return check
+
+
+def _binding(bind: Bind | None) -> Check | None:
+    if bind is None:
+        return None
+    return lambda slots, values, row, mask: bind(slots, values, row)

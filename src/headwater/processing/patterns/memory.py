@@ -2,14 +2,18 @@
 
 No row is kept: each slot is brought up to date as a row is bound, in the same time however many rows
 there were (but for `collect_list`). Slots are never changed, only replaced, because several ways of
-matching share them.
+matching share them. Sums and averages are Spark's: whole numbers in 64 bits, decimals with ten digits more
+than the rows have, fractions as doubles one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
+from headwater.processing.patterns import numbers
+from headwater.processing.patterns.errors import NoResult
 from headwater.processing.patterns.trees import Remembered
 
 Slots = tuple[Any, ...]
@@ -26,11 +30,11 @@ def empty(slots: Sequence[Remembered]) -> Slots:
 
 
 def binder(
-    slots: Sequence[Remembered], variable: str | None, columns: Sequence[str]
+    slots: Sequence[Remembered], variable: str | None, columns: Sequence[str], ansi: bool
 ) -> Bind | None:
     """How a row bound to `variable` (None: to none) changes the slots; None where it changes nothing."""
     changes = [
-        (number, _update(each), None if each.sql is None else columns.index(each.sql))
+        (number, _update(each, ansi), None if each.sql is None else columns.index(each.sql))
         for number, each in enumerate(slots)
         if each.variable is None or each.variable == variable
     ]
@@ -46,10 +50,12 @@ def binder(
     return bind
 
 
-def reader(slot: Remembered) -> Callable[[Any], Any]:
+def reader(slot: Remembered, ansi: bool) -> Callable[[Any], Any]:
     """What a slot's content means as a value."""
     if slot.kind == "avg":
-        return lambda held: None if held is None else held[0] / held[1]
+        return _mean(slot, ansi)
+    if slot.kind == "sum" and numbers.is_decimal(slot.type):
+        return lambda held: None if held is None or held.is_infinite() else held
     if slot.kind == "collect_list":
         return list
     if slot.kind in ("first", FIRST_ROW):
@@ -67,7 +73,7 @@ def _is_tuple(slot: Remembered) -> bool:
     )
 
 
-def _update(slot: Remembered) -> Callable[[Any, Any], Any]:
+def _update(slot: Remembered, ansi: bool) -> Callable[[Any, Any], Any]:
     if slot.kind in ("first", FIRST_ROW):
         kept = slot.offset + 1
         return lambda held, value: held if len(held) >= kept else (*held, value)
@@ -80,7 +86,10 @@ def _update(slot: Remembered) -> Callable[[Any, Any], Any]:
         return _count_rows if slot.sql is None else _count
     if slot.kind == "collect_list":
         return _append
-    return {"sum": _sum, "avg": _average, "min": _min, "max": _max}[slot.kind]
+    if slot.kind in ("sum", "avg"):
+        add, zero = _adding(slot, ansi)
+        return _summing(add, zero) if slot.kind == "sum" else _averaging(add, zero)
+    return {"min": _min, "max": _max}[slot.kind]
 
 
 # As SQL's aggregates, these pass over nulls.
@@ -90,16 +99,6 @@ def _count_rows(held: int, row: int) -> int:
 
 def _count(held: int, value: Any) -> int:
     return held if value is None else held + 1
-
-
-def _sum(held: Any, value: Any) -> Any:
-    return held if value is None else value if held is None else held + value
-
-
-def _average(held: tuple[Any, int] | None, value: Any) -> tuple[Any, int] | None:
-    if value is None:
-        return held
-    return (value, 1) if held is None else (held[0] + value, held[1] + 1)
 
 
 def _min(held: Any, value: Any) -> Any:
@@ -112,3 +111,71 @@ def _max(held: Any, value: Any) -> Any:
 
 def _append(held: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     return held if value is None else (*held, value)
+
+
+# ---- sums -----------------------------------------------------------------------------------------------
+
+
+def _adding(slot: Remembered, ansi: bool) -> tuple[numbers.Binary, Any]:
+    """How a value is added to a sum, and the sum of nothing."""
+    if not numbers.is_decimal(slot.of):
+        if slot.kind == "avg" or numbers.is_fraction(slot.of):
+            limit = numbers.limits("double", ansi)
+            return lambda total, value: limit(total + float(value)), 0.0
+        add = numbers.binary("Add", "bigint", ansi)
+        assert add is not None
+        return _named(slot, add), 0
+    precision, scale = numbers.digits(slot.of)
+    fit = numbers.limits(f"decimal({min(precision + 10, numbers.DIGITS_MAX)},{scale})", ansi)
+
+    def added(total: Decimal, value: Decimal) -> Decimal:
+        # A sum that was too large once is null for good: that is what infinity stands for.
+        if total.is_infinite():
+            return total
+        found = fit(numbers.EXACT.add(total, value))
+        return Decimal("Infinity") if found is None else found
+
+    return _named(slot, added), Decimal(0)
+
+
+def _named(slot: Remembered, add: numbers.Binary) -> numbers.Binary:
+    def named(total: Any, value: Any) -> Any:
+        try:
+            return add(total, value)
+        except OverflowError as error:
+            of = slot.sql if slot.variable is None else f"{slot.variable}.{slot.sql}"
+            raise NoResult(
+                f"{slot.kind}({of}): {error}", hint="cast to a wider type before `match`"
+            ) from None
+
+    return named
+
+
+def _summing(add: numbers.Binary, zero: Any) -> Callable[[Any, Any], Any]:
+    def update(held: Any, value: Any) -> Any:
+        return held if value is None else add(zero if held is None else held, value)
+
+    return update
+
+
+def _averaging(add: numbers.Binary, zero: Any) -> Callable[[Any, Any], Any]:
+    def update(held: tuple[Any, int] | None, value: Any) -> tuple[Any, int] | None:
+        if value is None:
+            return held
+        total, count = (zero, 0) if held is None else held
+        return add(total, value), count + 1
+
+    return update
+
+
+def _mean(slot: Remembered, ansi: bool) -> Callable[[Any], Any]:
+    divide = numbers.binary("Divide", slot.type, ansi)
+    assert divide is not None
+    number: Callable[[int], Any] = Decimal if numbers.is_decimal(slot.type) else float
+
+    def mean(held: tuple[Any, int] | None) -> Any:
+        if held is None or (isinstance(held[0], Decimal) and held[0].is_infinite()):
+            return None
+        return divide(held[0], number(held[1]))
+
+    return mean

@@ -1,8 +1,8 @@
 """A whole match, read and checked, as plain data: what travels to Spark's workers.
 
-Made by `plan` from the words of a call; knows nothing of Spark. What a row has to bring along is said
-here: a bit for each variable (whether the part of its condition that only concerns the row holds), and
-the values of `columns`.
+Made by `plan` from the words of a call; knows nothing of Spark, which is asked through `Typing`. What a row
+has to bring along is said here: a bit for each variable (whether the part of its condition that only
+concerns the row holds), and the values of `columns`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from headwater.processing.durations import Duration, micros
 from headwater.processing.patterns.automaton import Automaton, build
@@ -18,11 +19,19 @@ from headwater.processing.patterns.errors import PatternError
 from headwater.processing.patterns.expressions import conditions, measure
 from headwater.processing.patterns.memory import FIRST_ROW, LAST_ROW
 from headwater.processing.patterns.syntax import bound_variables, parse, variables
-from headwater.processing.patterns.trees import Remembered, Tree, remembered, rows
+from headwater.processing.patterns.trees import Remembered, Tree, Typed, remembered, rows
 
 VARIABLES_MAX = 62
 PAST_LAST_ROW, TO_NEXT_ROW = "past last row", "to next row"
 _SKIP = re.compile(r"to\s+(first|last)\s+(\w+)")
+
+
+class Typing(Protocol):
+    """Who says what a tree means, and of which types its parts are: Spark."""
+
+    ansi: bool
+
+    def __call__(self, tree: Tree, where: str) -> Typed: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class Plan:
     """Variable n has bit n."""
     row_conditions: tuple[str, ...]
     """For each variable, SQL over the row; empty where it always holds."""
-    tests: tuple[tuple[Tree, ...], ...]
+    tests: tuple[tuple[Typed, ...], ...]
     """For each variable, what must hold besides, in view of the rows before."""
     within_us: int
     skip: str | Remembered
@@ -41,8 +50,10 @@ class Plan:
     decisive: int
     """So many of the slots, the first ones, have a part in conditions."""
     columns: tuple[str, ...]
-    measures: tuple[tuple[str, Tree], ...]
+    measures: tuple[tuple[str, Typed], ...]
     timeouts: bool
+    ansi: bool
+    """Whether what has no result stops the query, as Spark is set."""
     fingerprint: str
     """Of all that was said: state that another match left is of no use to this one."""
 
@@ -54,6 +65,7 @@ def plan(
     skip: str,
     measures: Mapping[str, str],
     timeouts: bool,
+    typing: Typing,
     more: str = "",
 ) -> Plan:
     """Read a call's words; `more` is whatever else decides what state means."""
@@ -62,8 +74,15 @@ def plan(
     _check_names(names, define)
     known = frozenset(names)
     parts = [conditions(define.get(name, ""), known, name) for name in names]
-    tests = tuple(tuple(p.tree for p in each if p.tree is not None) for each in parts)
-    wanted = {name: measure(text, known, f"measures {name!r}") for name, text in measures.items()}
+    tests = tuple(
+        tuple(typing(p.tree, f"define {name!r}") for p in each if p.tree is not None)
+        for name, each in zip(names, parts, strict=True)
+    )
+    wanted = {
+        name: typing(measure(text, known, where), where)
+        for name, text in measures.items()
+        if (where := f"measures {name!r}")
+    }
     skipping = _skip(skip, bound_variables(tree))
     decisive = _slots([tree for each in tests for tree in each])
     others = [slot for slot in _slots(list(wanted.values())) if slot not in decisive]
@@ -85,6 +104,7 @@ def plan(
         columns=_columns(slots, [tree for each in tests for tree in each]),
         measures=tuple(wanted.items()),
         timeouts=timeouts,
+        ansi=typing.ansi,
         fingerprint=_fingerprint(
             pattern,
             sorted(define.items()),
@@ -128,11 +148,11 @@ def _skip(words: str, bound: frozenset[str]) -> str | Remembered:
     return Remembered(FIRST_ROW if found[1] == "first" else LAST_ROW, found[2], None)
 
 
-def _slots(trees: list[Tree]) -> list[Remembered]:
+def _slots(trees: list[Typed]) -> list[Remembered]:
     return list(dict.fromkeys(slot for tree in trees for slot in remembered(tree)))
 
 
-def _columns(slots: tuple[Remembered, ...], tests: list[Tree]) -> tuple[str, ...]:
+def _columns(slots: tuple[Remembered, ...], tests: list[Typed]) -> tuple[str, ...]:
     asked = [slot.sql for slot in slots if slot.sql is not None]
     asked += [sql for tree in tests for sql in rows(tree)]
     return tuple(dict.fromkeys(asked))

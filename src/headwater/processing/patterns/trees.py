@@ -1,18 +1,18 @@
-"""The tree of a condition or a measure, and what can be read off it: types, columns, memories."""
+"""The tree of a condition or a measure, as written and as Spark reads it, and what can be read off it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 KINDS = ("first", "last", "count", "sum", "avg", "min", "max", "collect_list")
 """What can be remembered of the rows of a match."""
-FUNCTIONS = ("abs", "coalesce", "greatest", "least")
+FUNCTIONS = ("abs", "coalesce", "greatest", "least", "nullif")
 """Functions over anything. Any other function may only concern a row: Spark computes it."""
 
 
 @dataclass(frozen=True)
 class Literal:
-    value: object
     sql: str
 
 
@@ -21,6 +21,7 @@ class Row:
     """An expression over the row itself, as SQL."""
 
     sql: str
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class Remembered:
     sql: str | None
     """Over each of these rows; None counts rows."""
     offset: int = 0
+    of: str = ""
+    """The type over each row."""
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,25 @@ class Call:
 
 
 Tree = Literal | Row | Remembered | Call
+"""As it is written."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: object
+    type: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    """Spark's own name of it: `GreaterThan`, `Add`, `Cast`."""
+    arguments: tuple[Typed, ...]
+    type: str
+
+
+Typed = Constant | Row | Remembered | Operation
+"""As Spark reads it: with its casts, and the type of everything in the words of its SQL (`decimal(12,2)`)."""
 
 
 def refers(tree: Tree) -> bool:
@@ -50,32 +73,38 @@ def refers(tree: Tree) -> bool:
     return isinstance(tree, Remembered)
 
 
-def remembered(tree: Tree) -> list[Remembered]:
-    if isinstance(tree, Call):
+def remembered(tree: Typed) -> list[Remembered]:
+    if isinstance(tree, Operation):
         return [each for argument in tree.arguments for each in remembered(argument)]
     return [tree] if isinstance(tree, Remembered) else []
 
 
-def rows(tree: Tree) -> list[str]:
+def rows(tree: Typed) -> list[str]:
     """The SQL of each expression over the row itself."""
-    if isinstance(tree, Call):
+    if isinstance(tree, Operation):
         return [each for argument in tree.arguments for each in rows(argument)]
     return [tree.sql] if isinstance(tree, Row) else []
 
 
-def as_aggregate(tree: Tree) -> str:
-    """SQL of the same shape, from which Spark tells the type and whether it makes sense at all."""
+def leaves(tree: Tree) -> list[Row | Remembered]:
+    """What a tree is made of, but for what is written in it."""
+    if isinstance(tree, Call):
+        return [each for argument in tree.arguments for each in leaves(argument)]
+    return [] if isinstance(tree, Literal) else [tree]
+
+
+def as_sql(tree: Tree, names: Mapping[Row | Remembered, str]) -> str:
+    """SQL of the same meaning over columns that stand for the leaves."""
     if isinstance(tree, Literal):
         return tree.sql
-    if isinstance(tree, Row):
-        return f"last({tree.sql})"
-    if isinstance(tree, Remembered):
-        return f"{tree.kind}({tree.sql if tree.sql is not None else 1})"
-    inside = [as_aggregate(each) for each in tree.arguments]
-    return _sql(tree.name, inside)
+    if isinstance(tree, Call):
+        return _sql(tree.name, [as_sql(each, names) for each in tree.arguments])
+    return names[tree]
 
 
 def _sql(name: str, inside: list[str]) -> str:
+    if name == "nullif":
+        return f"if({inside[0]} = {inside[1]}, NULL, {inside[0]})"
     if name in FUNCTIONS:
         return f"{name}({', '.join(inside)})"
     if name in ("not", "negative"):
@@ -83,7 +112,7 @@ def _sql(name: str, inside: list[str]) -> str:
     if name == "is null":
         return f"({inside[0]} IS NULL)"
     if name == "between":
-        return f"({inside[0]} BETWEEN {inside[1]} AND {inside[2]})"
+        return f"(({inside[0]} >= {inside[1]}) AND ({inside[0]} <= {inside[2]}))"
     if name == "in":
         return f"({inside[0]} IN ({', '.join(inside[1:])}))"
     return f"({inside[0]} {name} {inside[1]})"

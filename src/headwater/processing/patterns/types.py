@@ -6,9 +6,9 @@ dates and intervals as microseconds; what the machine returns gets Spark's type 
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from headwater.processing.patterns import numbers
 from headwater.processing.patterns.errors import PatternError
 
 if TYPE_CHECKING:
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 DAY_US = 86_400_000_000
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+_EPOCH = "TIMESTAMP_NTZ '1970-01-01'"
+
+
+def is_plain(type: str) -> bool:
+    """Whether the machine compares values of this type as Spark does; a collated text is another type."""
+    known = (*_TIMES, "string", "boolean", "void")
+    return type in known or numbers.is_number(type) or numbers.is_day_time(type)
 
 
 def sent(value: Column, kind: DataType, sql: str) -> Column:
@@ -32,10 +40,8 @@ def sent(value: Column, kind: DataType, sql: str) -> Column:
         return F.coalesce(value, F.lit(""))
     if name == "boolean":
         return F.coalesce(value, F.lit(False))
-    if name == "timestamp":
-        return F.coalesce(F.unix_micros(value), F.lit(0).cast("bigint"))
-    if name == "date":
-        return F.coalesce(F.unix_date(value).cast("bigint") * DAY_US, F.lit(0).cast("bigint"))
+    if name in _TIMES:
+        return F.coalesce(_micros(value, name), F.lit(0).cast("bigint"))
     if name.startswith("decimal"):
         return F.coalesce(value, F.lit(0).cast(kind))
     raise PatternError(
@@ -44,20 +50,36 @@ def sent(value: Column, kind: DataType, sql: str) -> Column:
     )
 
 
+def _micros(value: Column, name: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if name == "timestamp":
+        return F.unix_micros(value)
+    if name == "date":
+        return F.unix_date(value).cast("bigint") * DAY_US
+    # Not by way of a timestamp: an hour that daylight saving leaves out would be moved.
+    seconds = (value - F.expr(_EPOCH)).cast("interval second").cast("decimal(20,6)")
+    return (seconds * 1_000_000).cast("bigint")
+
+
 def wire(kind: DataType, name: str) -> str:
     """The type in which the machine returns a measure."""
     said = kind.simpleString()
-    if said in _WHOLE or said in ("timestamp", "date") or said.startswith("interval day"):
+    if said in _WHOLE or said in _TIMES or numbers.is_day_time(said):
         return "bigint"
-    if said in ("float", "double"):
-        return "double"
+    # pandas takes NaN for null; as text, it is there.
+    if said in ("float", "double", "void"):
+        return "string"
     if said in ("string", "boolean") or said.startswith("decimal"):
         return said
-    if said == "void":
-        return "string"
     if said.startswith("array<"):
         return f"array<{wire(kind.elementType, name)}>"  # type: ignore[attr-defined]
     raise PatternError(f"measures {name!r}: a result of type {said} is not possible")
+
+
+def as_text(kind: DataType) -> bool:
+    """Whether what the machine returns for the type, or for its elements, is the text of a number."""
+    return kind.simpleString() in ("float", "double", "array<float>", "array<double>")
 
 
 def received(value: Column, kind: DataType) -> Column:
@@ -67,24 +89,21 @@ def received(value: Column, kind: DataType) -> Column:
     said = kind.simpleString()
     if said == "timestamp":
         return F.timestamp_micros(value)
+    if said == "timestamp_ntz":
+        return F.expr(_EPOCH) + _interval(value)
     if said == "date":
         return F.date_from_unix_date(F.floor(value / DAY_US).cast("int"))
-    if said.startswith("interval day"):
-        zero = F.lit(0)
-        seconds = value.cast("decimal(20,0)") / F.lit(1_000_000).cast("decimal(7,0)")
-        return F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))
+    if numbers.is_day_time(said):
+        return _interval(value).cast(kind)
     if said.startswith("array<"):
         inner = kind.elementType  # type: ignore[attr-defined]
         return F.transform(value, lambda each: received(each, inner))
     return value.cast(kind)
 
 
-def scale_of(kind: DataType) -> int | None:
-    """How many decimals Spark expects of a value; None where it is no decimal."""
-    return getattr(kind, "scale", None) if kind.simpleString().startswith("decimal") else None
+def _interval(micros: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
 
-
-def rounded(value: Any, scale: int) -> Any:
-    if value is None:
-        return None
-    return Decimal(value).quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+    zero = F.lit(0)
+    seconds = micros.cast("decimal(20,0)") / F.lit(1_000_000).cast("decimal(7,0)")
+    return F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 END = "end"
 
 _WORD = re.compile(
-    r"\s+|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*|`[^`]+`)"
+    r"\s+|(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:(?:[bB][dD]|[lLsSyYdDfF])(?!\w))?)"
+    r"|(?P<name>[^\W\d]\w*|`[^`]+`)"
     r"|(?P<string>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")"
     r"|(?P<sign><=>|<=|>=|<>|!=|==|\|\||::|->|.)",
     re.DOTALL,
@@ -44,7 +45,7 @@ def split(text: str) -> list[Word]:
 
 def _value(kind: str, text: str) -> object:
     if kind == "number":
-        return int(text) if text.isdigit() else float(text)
+        return int(text) if text.isdigit() else None
     if kind == "string":
         plain = text[1:-1].replace("''", "'") if text[0] == "'" else text[1:-1]
         return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), plain)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-
+from headwater.client import topics
+from headwater.client.librdkafka import AdminClient, Consumer, KafkaException, Producer
 from headwater.project.demo.summary import PARTITIONS, TIMEOUT_S, DemoFailed
 
 # librdkafka reports the kill as it must; here the kill is part of the show.
@@ -17,9 +16,8 @@ _silence.propagate = False
 
 def create_topic(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=_silence)
-    new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)
     try:
-        admin.create_topics([new], request_timeout=TIMEOUT_S)[topic].result()
+        topics.create(admin, topic, PARTITIONS, timeout_s=TIMEOUT_S)
     except KafkaException as failure:
         raise DemoFailed(f"the topic {topic} could not be created: {failure.args[0]}") from None
 

@@ -62,6 +62,16 @@ class ViewFound:
     """One of them."""
 
 
+@dataclass(frozen=True)
+class ViewFreshness:
+    """How long the oldest change of a batch had waited in the log when the view showed it."""
+
+    median_s: float
+    most_s: float
+    after_kill_s: float | None = None
+    """The most in the moments after the kill, which the others leave out."""
+
+
 @dataclass
 class ShopFound:
     """What came of the shop: its database, and the views that follow it."""
@@ -81,7 +91,13 @@ class ShopFound:
     latency_p50_s: float = 0.0
     latency_p99_s: float = 0.0
     measured: int = 0
-    """Orders whose latency was seen."""
+    """Orders whose latency was seen; those around the kill are not among them."""
+    held_up: int = 0
+    """Orders that the kill has held up."""
+    back_s: float | None = None
+    """From the kill until an order was seen that was committed after it."""
+    freshness: dict[str, ViewFreshness] = field(default_factory=dict)
+    """By view."""
     settled_s: float = 0.0
     """From the last write until all views had it."""
     interrupted: bool = False

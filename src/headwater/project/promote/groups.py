@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.client import cluster as connect
+from headwater.client import connection as api
+from headwater.client import transaction
+from headwater.client.cluster import Cluster
+from headwater.client.transaction import GROUP
 from headwater.project.promote.errors import CannotPromote
-from headwater.spark import connect
-from headwater.spark import connection as api
-from headwater.spark.connect import Cluster
-from headwater.spark.sink import transaction
-from headwater.spark.sink.transaction import GROUP
 
 LIST_GROUPS = 16
 _LIST, _FETCH, _COMMIT = 5, 7, 8

@@ -1,6 +1,10 @@
 """What a move has begun, in one small file of the project: so another run knows which topics are its own.
 
-    data/promote.json   {"cluster_id": of Kafka, "topics": {name: {"old": topic id, "new": topic id}}}
+    data/promote.json   {"cluster_id": of Kafka, "topics": {name: {"old": topic id, "new": topic id,
+                         "former": ids that it had in Kafka before}}, "groups": [names]}
+
+A run that was killed late has written the ids of its time into checkpoints: a topic that is then begun afresh
+gets another, in the place of the first and of these.
 
 It is removed when the move is complete.
 """
@@ -23,22 +27,39 @@ class Journal:
     path: Path
     cluster_id: str = ""
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    groups: list[str] = field(default_factory=list)
+    """Those that may have got positions in Kafka."""
 
     @classmethod
     def of(cls, folder: Path) -> Journal:
         path = folder / FILE
         try:
             said = json.loads(path.read_text())
-            return cls(path, said["cluster_id"], said["topics"])
+            return cls(path, said["cluster_id"], said["topics"], said.get("groups", []))
         except FileNotFoundError:
             return cls(path)
 
     def owns(self, name: str, topic_id: str) -> bool:
         return self.topics.get(name, {}).get("new") == topic_id
 
+    def begin(self, name: str, old: str) -> None:
+        """Note, before a topic is made, that it is ours."""
+        begun = self.topics.get(name, {})
+        former = f"{begun.get('former', '')} {begun.get('new', '')}".strip()
+        self.topics[name] = {"old": old, "new": "", "former": former}
+        self.save()
+
+    def renamed(self) -> dict[str, str]:
+        """The id that each topic has now, for every id under which checkpoints may know it."""
+        return {
+            former: each["new"]
+            for each in self.topics.values()
+            for former in (each["old"], *each.get("former", "").split())
+        }
+
     def save(self) -> None:
         atomic_file.make_folder(self.path.parent)
-        said = {"cluster_id": self.cluster_id, "topics": self.topics}
+        said = {"cluster_id": self.cluster_id, "topics": self.topics, "groups": self.groups}
         atomic_file.write(self.path, json.dumps(said) + "\n")
 
     def remove(self) -> None:

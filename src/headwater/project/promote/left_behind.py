@@ -9,28 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ConfigResource,
-    ConfigSource,
-    ResourcePatternType,
-    ResourceType,
-)
-
 from headwater.broker.settings.topic import TOPIC
+from headwater.client import acls, users
+from headwater.client import cluster as connect
+from headwater.client.cluster import Cluster
+from headwater.client.librdkafka import AdminClient
+from headwater.client.settings import Source, of_broker
 from headwater.project.promote.topics import TIMEOUT_S
-from headwater.spark import connect
-from headwater.spark.connect import Cluster
 
 DESCRIBE_CLIENT_QUOTAS, LIST_CONFIG_RESOURCES = 48, 74
 _GROUP = 32
-_BROKER_SET = (
-    ConfigSource.DYNAMIC_BROKER_CONFIG.value,
-    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value,
-)
+_BROKER_SET = (Source.BROKER_RUNNING, Source.BROKERS_RUNNING)
 
 
 def left_behind(
@@ -48,29 +37,14 @@ def left_behind(
 
 
 def _users(admin: AdminClient) -> list[str]:
-    asked: Any = admin.describe_user_scram_credentials(
-        request_timeout=TIMEOUT_S
-    )  # of all: one future
-    return list(asked.result())
+    return list(users.listed(admin))
 
 
 def _acls(admin: AdminClient) -> list[str]:
-    any_name: Any = None
-    everything = AclBindingFilter(
-        ResourceType.ANY,
-        any_name,
-        ResourcePatternType.ANY,
-        any_name,
-        any_name,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    found = admin.describe_acls(everything, request_timeout=TIMEOUT_S).result()
     return [
-        f"{acl.principal} {acl.permission_type.name.lower()} {acl.operation.name.lower()} "
-        f"{acl.restype.name.lower()}:{acl.name}"
-        + ("*" if acl.resource_pattern_type is ResourcePatternType.PREFIXED else "")
-        for acl in found
+        f"{acl.principal} {acl.permission} {acl.operation} {acl.kind}:{acl.name}"
+        + ("*" if acl.is_prefix else "")
+        for acl in acls.listed(admin)
     ]
 
 
@@ -93,9 +67,7 @@ def _broker_settings(
 ) -> list[str]:
     """Those of headwater.toml and those set while it ran, but for the ones that topics take along."""
     (node,) = cluster.metadata([]).brokers
-    asked = ConfigResource(ResourceType.BROKER, str(node))
-    (future,) = admin.describe_configs([asked], request_timeout=TIMEOUT_S).values()
-    entries: Mapping[str, Any] = future.result()
+    entries = of_broker(admin, node, TIMEOUT_S)
     changed = {name for name, entry in entries.items() if entry.source in _BROKER_SET}
     along = {name for definition in TOPIC.values() for name, _ in definition.synonyms}
     return list((changed | set(settings)) - along)

@@ -8,21 +8,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka.admin import AdminClient
-
+from headwater.client.cluster import Cluster, Metadata, Topic, TryAgain
+from headwater.client.librdkafka import AdminClient
+from headwater.client.options import Options
 from headwater.project.file import Project
 from headwater.project.promote import groups, topics
 from headwater.project.promote import partitions as copying
-from headwater.project.promote.comparing import Compared
+from headwater.project.promote.comparison import Compared
 from headwater.project.promote.errors import CannotPromote, Diverged
 from headwater.project.promote.journal import Journal
 from headwater.project.promote.left_behind import left_behind
 from headwater.project.promote.partitions import Counted, Sides, Stretch
-from headwater.spark.connect import Cluster, Metadata, Topic, TryAgain
-from headwater.spark.options import Options
 
 _silence = logging.getLogger("headwater.project.promote.librdkafka")
 _silence.addHandler(logging.NullHandler())
@@ -69,6 +69,8 @@ class Report:
     """Topic → settings that Kafka does not have."""
     continued: list[str] = field(default_factory=list)
     afresh: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    """Topics and groups of an earlier run that are no longer here, and so no longer in Kafka."""
     queries: int = 0
     backup: Path | None = None
 
@@ -95,7 +97,7 @@ class Move:
         self._new.close()
 
     def renamed(self) -> dict[str, str]:
-        return {each["old"]: each["new"] for each in self.journal.topics.values()}
+        return self.journal.renamed()
 
     def plan(self) -> None:
         """What there is to move, and whether Kafka has room for it."""
@@ -158,8 +160,30 @@ class Move:
             begun["new"] = str(topic.id)
         return empty
 
+    def _reconcile(self) -> None:
+        """What an earlier run has made, and the project has let go or changed since, goes or grows."""
+        for name, begun in list(self.journal.topics.items()):
+            here, there = self._topics.get(name), self._new.metadata([name]).topics.get(name)
+            if here is not None and (there is None or begun["old"] == str(here.id)):
+                if there is not None and len(there.leaders) < len(here.leaders):
+                    topics.grow(self._there, name, len(here.leaders))
+                    self._new.retrying(partial(self._found, name, len(here.leaders)))
+                continue
+            if there is not None and self._is_ours(there):
+                topics.remove(self._there, name)
+                if here is None:
+                    self.report.removed.append(f"the topic {name}")
+            del self.journal.topics[name]
+            self.report.continued = [each for each in self.report.continued if each != name]
+        for name in [each for each in self.journal.groups if each not in self._groups]:
+            topics.remove_group(self._there, name)
+            self.report.removed.append(f"the group {name}")
+            self.journal.groups.remove(name)
+        self.journal.save()
+
     def fill(self) -> None:
         """Make the topics that are not there, and bring all of them to the end."""
+        self._reconcile()
         for name, topic in self._topics.items():
             if name not in self.report.continued:
                 self._make(name, topic)
@@ -193,8 +217,7 @@ class Move:
         topics.begin_at(self._there, {each.place: each.start for each in mine})
 
     def _make(self, name: str, topic: Topic) -> None:
-        self.journal.topics[name] = {"old": str(topic.id), "new": ""}
-        self.journal.save()
+        self.journal.begin(name, str(topic.id))
         topics.make(self._there, name, len(topic.leaders), self._order.replicas)
         made = self._new.retrying(lambda: self._found(name, len(topic.leaders)))
         self.journal.topics[name]["new"] = str(made.id)
@@ -218,6 +241,7 @@ class Move:
                     f"{stretch.name} is not the same in Kafka: {each.difference}",
                     hint="nothing has been changed here; try again, and tell us if it stays so",
                 )
+            self.report.counted.append_timed += each.append_timed
             self.report.compared.records += each.records
             self.report.compared.bytes += each.bytes
         self._audience.end(f"{self.report.compared.records:,} records are the same")
@@ -229,15 +253,27 @@ class Move:
             wanted = [
                 each for each in groups.positions(self._old, group) if each.topic in self._topics
             ]
+            if group in self.journal.groups and groups.positions(self._new, group) != wanted:
+                topics.remove_group(self._there, group)  # as it was when an earlier run came here
+            elif group not in self.journal.groups:
+                if groups.positions(self._new, group):
+                    raise CannotPromote(
+                        f"Kafka has a group {group} of its own, with positions",
+                        hint="delete or rename it there, or take another Kafka",
+                    )
+                self.journal.groups.append(group)
+                self.journal.save()
             if wanted:
                 groups.commit(self._new, group, wanted)
             if groups.positions(self._new, group) != wanted:
-                raise CannotPromote(f"the group {group} is at other positions in Kafka")
+                raise CannotPromote(
+                    f"the group {group} is at other positions in Kafka",
+                    hint="somebody uses it there: stop them, and try again",
+                )
             self._audience.advance(number, group)
         wanted_settings = topics.effective_settings(self._here, self._topics)
         for name in self._topics:
-            unknown = topics.settle(self._there, name, wanted_settings[name])
-            if unknown:
+            if unknown := topics.settle(self._there, name, wanted_settings[name]):
                 self.report.unknown_settings[name] = unknown
         self._audience.end(f"{len(self._groups)} groups, {len(self._topics)} topics")
 

@@ -1,28 +1,24 @@
 """One partition from the log to Kafka, from where it stands; and all of them, several at a time.
 
 Called by `job`. Each worker has connections of its own to both sides.
+
+The batches of a partition, whole and in order, with those named that belong to aborted transactions.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from headwater.project.promote.comparing import Compared, compare
+from headwater.client import batches
+from headwater.client.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster, TopicPartition
+from headwater.project.promote.comparison import Compared, compare
 from headwater.project.promote.errors import CannotPromote, Diverged
-from headwater.project.promote.reading import read
-from headwater.project.promote.steps import Abort, Data, Gap, steps
-from headwater.project.promote.writing import PartitionWriter
-from headwater.spark.connect import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    Cluster,
-    TopicPartition,
-)
+from headwater.project.promote.steps import Abort, Data, Gap, Stored, steps
+from headwater.project.promote.writer import PartitionWriter
 
 WORKERS = 8
 
@@ -56,6 +52,8 @@ class Counted:
     """Records of transactions that were aborted."""
     before: int = 0
     """Offsets before the log's start."""
+    append_timed: tuple[str, ...] = ()
+    """Topics with records whose time the broker gave."""
 
     def add(self, other: Counted) -> None:
         for name, value in vars(other).items():
@@ -89,11 +87,17 @@ def stretches(cluster: Cluster, places: Iterable[TopicPartition]) -> list[Stretc
 def count(cluster: Cluster, stretch: Stretch) -> Counted:
     """What moving it would take; reads all of it, writes nothing."""
     found = Counted(before=stretch.start)
-    for step in steps(
-        read(cluster, stretch.place, stretch.start, stretch.end), stretch.start, stretch.end
-    ):
+    stored = _noting(read(cluster, stretch.place, stretch.start, stretch.end), stretch, found)
+    for step in steps(stored, stretch.start, stretch.end):
         _count(step, found)
     return found
+
+
+def _noting(stored: Iterable[Stored], stretch: Stretch, found: Counted) -> Iterator[Stored]:
+    for each in stored:
+        if each.header.is_log_append_time:
+            found.append_timed = (stretch.place[0],)
+        yield each
 
 
 def _count(step: Data | Gap | Abort, found: Counted) -> None:
@@ -134,6 +138,8 @@ def copy(sides: Sides, stretch: Stretch, tell: Tell) -> Counted:
 def _check_begun(old: Cluster, new: Cluster, stretch: Stretch, position: int) -> None:
     if position > stretch.end:
         raise Diverged(f"{stretch.name} is longer in Kafka than in the log")
+    if new.list_offsets({stretch.place: EARLIEST})[stretch.place] > stretch.start:
+        raise Diverged(f"{stretch.name} begins later in Kafka, which has its retention already")
     found = compare(
         read(old, stretch.place, stretch.start, position),
         read(new, stretch.place, stretch.start, position),
@@ -156,7 +162,10 @@ def check(sides: Sides, stretch: Stretch, tell: Tell) -> Compared:
                 f"{found[0]} to {found[1]}"
             )
         span = (stretch.start, stretch.end)
-        compared = compare(read(old, stretch.place, *span), read(new, stretch.place, *span), *span)
+        noted = Counted()
+        ours = _noting(read(old, stretch.place, *span), stretch, noted)
+        compared = compare(ours, read(new, stretch.place, *span), *span)
+        compared.append_timed = noted.append_timed
         tell(stretch.end)
         return compared
     finally:
@@ -186,3 +195,13 @@ def side_by_side(
             over.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+_BYTES_MAX = 8 << 20
+
+
+def read(cluster: Cluster, place: TopicPartition, start: int, end: int) -> Iterator[Stored]:
+    """Batches that hold offsets from `start` up to, not including, `end`; markers among them."""
+    for batch in batches.read(cluster, place, start, end, bytes_max=_BYTES_MAX):
+        batch.check()
+        yield Stored(batch.header, batch.raw(), batch.is_aborted)

@@ -8,7 +8,7 @@ takes it in the new one:
     a marker, or a hole             a marker: it takes one offset, and no reader is ever shown it
 
 Holes are what compaction, excision and lost files leave. What lies before the log's start is not here: it is
-filled with records that are then deleted (`writing`).
+filled with records that are then deleted (`writer`).
 """
 
 from __future__ import annotations

@@ -7,19 +7,12 @@ the settings that it has here come when all of it has been compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    NewTopic,
-    ResourceType,
-)
-
+from headwater.client import settings
+from headwater.client.librdkafka import AdminClient, KafkaError, KafkaException, TopicPartition
+from headwater.client.settings import Entry, Source
+from headwater.client.topics import create
+from headwater.client.topics import grow as more_partitions
 from headwater.project.promote.errors import CannotPromote
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -54,41 +47,29 @@ wherever they come from: the other cluster's defaults would end a history that t
 
 def effective_settings(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """What anybody has set for each topic, itself or by the broker's settings; and what keeps its records."""
-    asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    if not asked:
-        return {}
-    found = {}
-    for resource, future in admin.describe_configs(asked, request_timeout=TIMEOUT_S).items():
-        entries: Mapping[str, Any] = future.result()
-        found[resource.name] = {
-            entry.name: entry.value
-            for entry in entries.values()
-            if entry.value is not None and _is_carried(entry)
+    return {
+        topic: {
+            name: entry.value
+            for name, entry in entries.items()
+            if entry.value is not None and _is_carried(name, entry)
         }
-    return found
+        for topic, entries in settings.of_topics(admin, names, TIMEOUT_S).items()
+    }
 
 
-def _is_carried(entry: Any) -> bool:
-    return entry.name in _HISTORY or entry.source != ConfigSource.DEFAULT_CONFIG.value
+def _is_carried(name: str, entry: Entry) -> bool:
+    return name in _HISTORY or entry.source is not Source.DEFAULT
 
 
 def known_settings(admin: AdminClient, topic: str) -> set[str]:
     """The names of settings that topics have there."""
-    asked = ConfigResource(ResourceType.TOPIC, topic)
-    (future,) = admin.describe_configs([asked], request_timeout=TIMEOUT_S).values()
-    entries: Mapping[str, Any] = future.result()
-    return set(entries)
+    return set(settings.of_topic(admin, topic, TIMEOUT_S))
 
 
 def make(admin: AdminClient, name: str, partitions: int, replicas: int) -> None:
     """An empty topic that is ready to be filled."""
-    new = NewTopic(
-        name, num_partitions=partitions, replication_factor=replicas, config=_WHILE_FILLING
-    )
     try:
-        admin.create_topics([new], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[
-            name
-        ].result()
+        create(admin, name, partitions, _WHILE_FILLING, replicas=replicas, timeout_s=TIMEOUT_S)
     except KafkaException as error:
         raise CannotPromote(
             f"Kafka does not make the topic {name}: {error.args[0].str()}",
@@ -107,6 +88,29 @@ def remove(admin: AdminClient, name: str) -> None:
     ].result()
 
 
+def grow(admin: AdminClient, name: str, partitions: int) -> None:
+    """Give a topic as many partitions as it has here."""
+    try:
+        more_partitions(admin, name, partitions, TIMEOUT_S)
+    except KafkaException as error:
+        raise CannotPromote(
+            f"Kafka gives {name} no more partitions: {error.args[0].str()}",
+            hint="see its reason, and try again",
+        ) from None
+
+
+def remove_group(admin: AdminClient, name: str) -> None:
+    """Take away a group that an earlier run has made."""
+    try:
+        admin.delete_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result()
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID):
+            raise CannotPromote(
+                f"Kafka does not delete the group {name}: {error.args[0].str()}",
+                hint="stop who uses it there, and try again",
+            ) from None
+
+
 def settle(admin: AdminClient, topic: str, wanted: Mapping[str, str]) -> list[str]:
     """Give a filled topic the settings that it has here; the names of those that Kafka does not know."""
     known = known_settings(admin, topic)
@@ -118,18 +122,8 @@ def settle(admin: AdminClient, topic: str, wanted: Mapping[str, str]) -> list[st
 def _alter(
     admin: AdminClient, topic: str, wanted: Mapping[str, str], removed: Iterable[str]
 ) -> None:
-    """All at once: there is no moment between the settings of before and those of after."""
-    entries = [
-        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in removed
-    ]
-    entries += [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    (future,) = admin.incremental_alter_configs([resource], request_timeout=TIMEOUT_S).values()
     try:
-        future.result()
+        settings.alter_topic(admin, topic, wanted, removed, TIMEOUT_S)
     except KafkaException as error:
         raise CannotPromote(
             f"Kafka refuses the settings of {topic}: {error.args[0].str()}",

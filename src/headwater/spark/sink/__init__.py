@@ -22,7 +22,7 @@ def batch_writer(
     options: Mapping[str, str], schema: StructType, overwrite: bool
 ) -> DataSourceWriter:
     """For `df.write`. Raises BadOption or BadColumns before anything is written."""
-    from headwater.spark.errors import BadOption
+    from headwater.client.errors import BadOption
     from headwater.spark.sink import columns, settings
     from headwater.spark.sink.batch import BatchWriter
 
@@ -38,7 +38,7 @@ def stream_writer(
     options: Mapping[str, str], schema: StructType, overwrite: bool
 ) -> DataSourceStreamWriter:
     """For `df.writeStream`. Raises BadOption or BadColumns before anything is written."""
-    from headwater.spark.errors import BadOption
+    from headwater.client.errors import BadOption
     from headwater.spark.sink import columns, settings
     from headwater.spark.sink.stream import StreamWriter
 

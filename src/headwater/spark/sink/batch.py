@@ -10,7 +10,7 @@ says so only in the stream's own thread; elsewhere the user names query and batc
 the job (`settings`). A job that does neither is refused: it might be a replay.
 
 When the tasks have ended, the driver begins a transaction of the job's own id: a sign for attempts that lost
-and are still about to begin (`listing`).
+and are still about to begin (`open_transactions`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from headwater.spark import connect
-from headwater.spark.connect import Cluster
-from headwater.spark.sink import ending, listing, part, transaction
+from headwater.client import cluster as connect
+from headwater.client import transaction
+from headwater.client.cluster import Cluster
+from headwater.client.errors import TransactionLost
+from headwater.spark.sink import open_transactions, part, second_phase
 from headwater.spark.sink.columns import Columns
-from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.stream import Prepared, StreamWriter
@@ -92,8 +94,8 @@ class BatchWriter(DataSourceArrowWriter):
         return f"headwater-job-{self._job}"
 
     def _must_not_be_over(self, cluster: Cluster) -> None:
-        if listing.is_known(cluster, self._group):
-            raise PartLost("The job has ended without this attempt of a task.")
+        if open_transactions.is_known(cluster, self._group):
+            raise TransactionLost("The job has ended without this attempt of a task.")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         batch = _micro_batch(messages)
@@ -105,8 +107,8 @@ class BatchWriter(DataSourceArrowWriter):
         parts = _parts(messages)
         cluster = connect.cluster(self._settings.client)
         transaction.begin(cluster, self._group, _SIGN_MS)
-        lost = ending.finish(cluster, parts)
-        listing.abort_orphans(cluster, self._group)
+        lost = second_phase.finish(cluster, parts)
+        open_transactions.abort_orphans(cluster, self._group)
         if lost:
             raise BatchTooLong(
                 f"{len(lost)} of {len(parts)} parts of the job ran out of time before they could be "
@@ -123,9 +125,9 @@ class BatchWriter(DataSourceArrowWriter):
             return
         cluster = connect.cluster(self._settings.client)
         transaction.begin(cluster, self._group, _SIGN_MS)
-        ending.abort(cluster, _parts(messages))
+        second_phase.abort(cluster, _parts(messages))
         # Tasks that Spark kills when another has failed cannot take theirs back themselves.
-        listing.abort_orphans(cluster, self._group)
+        open_transactions.abort_orphans(cluster, self._group)
 
 
 def _unnamed() -> BatchRefused:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headwater.spark.errors import BadOption
+from headwater.client.errors import BadOption
 from headwater.spark.sink.errors import BadColumns
 
 KNOWN = ("key", "value", "headers", "topic", "partition")

@@ -20,23 +20,25 @@ the query's own transactional id, which fences the other, and only then looks wh
 
 from __future__ import annotations
 
+from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.client import cluster as connect
+from headwater.client import connection as api
+from headwater.client import creation, transaction
+from headwater.client.cluster import READ_COMMITTED, Cluster, TryAgain
+from headwater.client.transaction import Identity
+from headwater.client.verdict import read
 from headwater.record import codecs
 from headwater.record.records import Record, build
-from headwater.spark import connect
-from headwater.spark import connection as api
-from headwater.spark.connect import READ_COMMITTED, Cluster, TryAgain
-from headwater.spark.sink import transaction
-from headwater.spark.sink.committed import read
 from headwater.spark.sink.errors import BatchRefused
 from headwater.spark.sink.part import Part
-from headwater.spark.sink.producing import Producing
-from headwater.spark.sink.transaction import Identity
+from headwater.spark.sink.producer import Producing
 from headwater.spark.sink.unsent import Unsent
 
 TOPIC = "_headwater_sink"
@@ -190,21 +192,4 @@ def _decode(record: Record) -> Decision:
 
 def ensure_topic(cluster: Cluster) -> None:
     """Make the topic of decisions unless it is there."""
-    if TOPIC in cluster.metadata([TOPIC]).topics:
-        return
-    topic = {
-        "name": TOPIC,
-        "num_partitions": 1,
-        "replication_factor": -1,
-        "configs": [{"name": name, "value": value} for name, value in _CONFIGS.items()],
-    }
-
-    def attempt() -> None:
-        answer = cluster.anyone().ask(api.CREATE_TOPICS, {"topics": [topic], "timeout": 30_000}, 5)
-        code = answer.topics[0].error_code
-        if code is ErrorCode.not_controller:
-            raise TryAgain("the controller has moved")
-        if code is not ErrorCode.topic_already_exists:
-            connect.check(code, f"creating topic {TOPIC}")
-
-    cluster.retrying(attempt)
+    creation.ensure_one(cluster, TOPIC, 1, _CONFIGS)

@@ -1,23 +1,23 @@
-"""What a query that writes can be told; the connection's own errors are in `spark.errors`."""
+"""What a query that writes can be told; the connection's own errors are in `client.errors`."""
 
 from __future__ import annotations
 
-from headwater.spark.errors import SparkError
+from headwater.client.errors import QueryError, RequestRefused, TransactionLost
 
 
-class BadColumns(SparkError):
+class BadColumns(QueryError):
     """The DataFrame's columns are not what a record is made of."""
 
 
-class BadRow(SparkError):
+class BadRow(QueryError):
     """One row cannot become a record: no topic, or a partition that the topic does not have."""
 
 
-class PartLost(SparkError):
-    """A task's transaction is over before its time: the task, or the batch, must be done again."""
+class WriteRefused(RequestRefused):
+    """The topic does not take a batch, now or later: too large, or against the topic's settings."""
 
 
-class BatchTooLong(PartLost):
+class BatchTooLong(TransactionLost):
     """The batch outlived its transactions. Done again as it was, it would do so again: it must be smaller."""
 
     @classmethod
@@ -31,5 +31,5 @@ class BatchTooLong(PartLost):
         )
 
 
-class BatchRefused(SparkError):
+class BatchRefused(QueryError):
     """What the log says about this query's batches and what Spark asks for cannot both be true."""

@@ -8,6 +8,8 @@ or to the broker's time-out.
 
 from __future__ import annotations
 
+from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
+
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,16 +17,17 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.spark import connect, worker
-from headwater.spark import connection as api
-from headwater.spark.connect import Cluster
-from headwater.spark.errors import UnknownTopic
-from headwater.spark.sink import transaction
+from headwater.client import cluster as connect
+from headwater.client import connection as api
+from headwater.client import transaction
+from headwater.client.cluster import Cluster
+from headwater.client.errors import TransactionLost, UnknownTopic
+from headwater.client.transaction import Identity
+from headwater.spark import worker
 from headwater.spark.sink.columns import Columns
-from headwater.spark.sink.errors import BatchTooLong, PartLost
-from headwater.spark.sink.producing import Producing
+from headwater.spark.sink.errors import BatchTooLong
+from headwater.spark.sink.producer import Producing
 from headwater.spark.sink.settings import Settings
-from headwater.spark.sink.transaction import Identity
 
 _ABORT_S = 5.0
 
@@ -58,7 +61,7 @@ def write(
     """Send all rows and wait until they are stored; the transaction stays open.
 
     `must_be_wanted` is called once a transaction is begun, before anything is in it; it raises where the
-    batch can do without this attempt (see `listing`).
+    batch can do without this attempt (see `open_transactions`).
     """
     from headwater.spark.sink.rows import Rows  # numba: for workers only, the driver waits for it
 
@@ -91,7 +94,7 @@ def write(
             return Part(slot)
         producing.flush()
         if producing.witness is None:
-            raise PartLost(
+            raise TransactionLost(
                 "The broker does not say where it has stored the rows.",
                 hint="They were sent twice and it has forgotten the first time: try again.",
             )
@@ -99,7 +102,7 @@ def write(
     except BaseException as error:
         if identity is not None:
             _abort_quietly(cluster, identity)
-        if isinstance(error, PartLost) and is_over(began, settings.transaction_timeout_ms):
+        if isinstance(error, TransactionLost) and is_over(began, settings.transaction_timeout_ms):
             raise BatchTooLong.after(settings.transaction_timeout_ms) from error
         raise
 

@@ -1,6 +1,6 @@
 """Arrow batches of a task to record batches for partitions: reads columns, finds topics, encodes.
 
-`part` pushes each Arrow batch through; `producing` sends what comes out. One per task, because null keys
+`part` pushes each Arrow batch through; `producer` sends what comes out. One per task, because null keys
 remember between batches which partition they stick to.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headwater.spark.sink import buffers, encoding, placing
+from headwater.spark.sink import buffers, encoder, partitioner
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.errors import BadRow
 from headwater.spark.sink.unsent import Unsent
@@ -49,12 +49,12 @@ class Rows:
         codes = self._topic_codes(batch)
         wanted = self._wanted(batch)
         targets = np.empty(batch.num_rows, np.int32)
-        bad = placing.place(
+        bad = partitioner.place(
             key, value, wanted, codes, self._counts, self._bases, self._sticky, targets
         )
         if bad >= 0:
             self._refuse_partition(int(wanted[bad]), int(codes[bad]) if codes.size else 0)
-        encoded = encoding.encode(
+        encoded = encoder.encode(
             key, value, self._headers(batch), targets, self._batch_bytes, len(self._targets)
         )
         self.count += batch.num_rows

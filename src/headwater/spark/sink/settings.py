@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headwater.client.errors import BadOption
+from headwater.client.options import Options
 from headwater.record import codecs
-from headwater.spark.errors import BadOption
-from headwater.spark.options import Options
 
 BATCH_ONLY = ("txnAppId", "txnVersion", "atLeastOnce")
 OPTIONS = (

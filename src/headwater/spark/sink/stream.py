@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from headwater.spark import connect
-from headwater.spark.connect import Cluster, TopicPartition
-from headwater.spark.sink import ending, listing, part
+from headwater.client import cluster as connect
+from headwater.client.cluster import Cluster, TopicPartition
+from headwater.client.errors import TransactionLost
+from headwater.spark.sink import open_transactions, part, second_phase
 from headwater.spark.sink.columns import Columns
 from headwater.spark.sink.decisions import Decision, Decisions
-from headwater.spark.sink.errors import BatchRefused, BatchTooLong, PartLost
+from headwater.spark.sink.errors import BatchRefused, BatchTooLong
 from headwater.spark.sink.part import Part
 from headwater.spark.sink.settings import Settings
 from headwater.spark.sink.task import Task, current
@@ -77,7 +78,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     ) -> Prepared:
         decision = Decisions(cluster, task.sink).whole(known)
         mine = [each for each in decision.parts if each.slot == task.slot]
-        lost = ending.finish(cluster, mine)
+        lost = second_phase.finish(cluster, mine)
         try:
             rewritten = self._write_part(cluster, task, iterator) if lost else Part(task.slot)
         except BatchTooLong as error:
@@ -104,7 +105,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         cluster = connect.cluster(self._settings.client)
         decisions = Decisions(cluster, prepared[0].task.sink)
         if not any(each.part.rows or each.decided for each in prepared):
-            listing.abort_orphans(cluster, decisions.group)
+            open_transactions.abort_orphans(cluster, decisions.group)
             return
         identity, known = decisions.claim()
         parts = tuple(each.part for each in prepared if each.part.rows)
@@ -115,9 +116,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if known is not None and known.batch == batchId:
             _must_be_another_run(known, run)
             old = decisions.whole(known)
-            lost = ending.finish(cluster, old.parts)
+            lost = second_phase.finish(cluster, old.parts)
             decision = _mended(old, lost, decision) if lost else old
-            ending.abort(cluster, [each for each in parts if each not in decision.parts])
+            second_phase.abort(cluster, [each for each in parts if each not in decision.parts])
         if decision is not old:
             chosen = [each for each in parts if each in decision.parts]
             try:
@@ -128,10 +129,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 raise _lost_again(self._settings.transaction_timeout_ms) from error
             decisions.write(identity, decision)
         self._end(cluster, decision)
-        listing.abort_orphans(cluster, decisions.group, _place(decision))
+        open_transactions.abort_orphans(cluster, decisions.group, _place(decision))
 
     def _end(self, cluster: Cluster, decision: Decision) -> None:
-        lost = ending.finish(cluster, decision.parts)
+        lost = second_phase.finish(cluster, decision.parts)
         if lost:
             raise BatchRefused(
                 f"Batch {decision.batch} is decided, but {len(lost)} of its {len(decision.parts)} "
@@ -150,9 +151,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         decisions = Decisions(cluster, prepared[0].task.sink)
         _, known = decisions.claim()
         kept = decisions.whole(known).parts if known is not None and known.batch == batchId else ()
-        ending.abort(cluster, [each.part for each in prepared if each.part not in kept])
+        second_phase.abort(cluster, [each.part for each in prepared if each.part not in kept])
         if not kept:
-            listing.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
+            open_transactions.abort_orphans(cluster, decisions.group)  # of tasks that Spark killed
 
 
 def _place(decision: Decision) -> TopicPartition | None:
@@ -161,9 +162,9 @@ def _place(decision: Decision) -> TopicPartition | None:
     return None if found is None else found[:2]
 
 
-def _lost_again(timeout_ms: int) -> PartLost:
+def _lost_again(timeout_ms: int) -> TransactionLost:
     """Not BatchTooLong: the batch is decided, and who made it smaller now would write rows twice."""
-    return PartLost(
+    return TransactionLost(
         f"Writing the lost part of a decided batch took longer than {timeout_ms / 1000:g} s.",
         hint="Raise kafka.transaction.timeout.ms, and for more than 15 minutes the broker's "
         "transaction.max.timeout.ms.",
@@ -171,11 +172,11 @@ def _lost_again(timeout_ms: int) -> PartLost:
 
 
 def _must_be_open(cluster: Cluster, parts: list[Part], timeout_ms: int) -> None:
-    closed = listing.closed(cluster, parts)
+    closed = open_transactions.closed(cluster, parts)
     if any(part.is_over(each.began, timeout_ms) for each in closed):
         raise BatchTooLong.after(timeout_ms)
     if closed:
-        raise PartLost(
+        raise TransactionLost(
             f"{len(closed)} of {len(parts)} transactions of the batch have ended before it was "
             "complete: nothing of it is in the topic.",
             hint="Another driver of the same query has begun them anew: stop one of the two. Or start "

@@ -1,4 +1,4 @@
-"""A record batch that is encoded and still lacks its header: made by `rows`, finished by `producing`.
+"""A record batch that is encoded and still lacks its header: made by `rows`, finished by `producer`.
 
 Apart from `rows`, because the driver sends its decisions this way too and should not have to load numba.
 """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from headwater.spark.errors import BadOption
+from headwater.client.errors import BadOption
 from headwater.spark.source import splits, where
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.pushdown import Pushed, Pushing
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from headwater.spark.connect import Metadata
+    from headwater.client.cluster import Metadata
     from headwater.spark.source.plan import Planner
 
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")

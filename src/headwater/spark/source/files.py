@@ -27,12 +27,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.client.constants import READ_COMMITTED
+from headwater.client.decode import headers
+from headwater.client.piece import Piece
 from headwater.log.checkpoints import read_topic_id
 from headwater.log.files import Files
-from headwater.spark.decode import headers
-from headwater.spark.numbers import READ_COMMITTED
 from headwater.spark.source.markers import Markers, Unresolved
-from headwater.spark.source.piece import Piece
 from headwater.spark.source.splits import Range
 
 PIECE_BYTES = 16 * 1024 * 1024

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headwater.client.decode import headers as h
 from headwater.record import control
 from headwater.record.errors import InvalidBatch, RecordError
-from headwater.spark.decode import headers as h
 
 LOOK_AHEAD_BYTES = 64 * 1024 * 1024
 STEP_BYTES = 1024 * 1024

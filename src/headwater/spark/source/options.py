@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.errors import BadOption
-from headwater.spark.numbers import READ_COMMITTED, READ_UNCOMMITTED
-from headwater.spark.options import Options
+from headwater.client.constants import READ_COMMITTED, READ_UNCOMMITTED
+from headwater.client.errors import BadOption
+from headwater.client.options import Options
 
 logger = logging.getLogger("headwater.spark")
 
@@ -56,6 +56,8 @@ WITHOUT_EFFECT = (
 OUR_OWN = (
     "isolation.level",
     "maxBytesPerTrigger",
+    "shareBy",
+    "waitForRecords",
     "columns",
     "files",
     "pushFilters",
@@ -93,6 +95,8 @@ class SourceOptions:
     """As the records are on average, on disk."""
     min_offsets: int | None
     max_trigger_delay_s: float
+    wait: bool
+    """Whether a look that finds nothing, after another one, waits for records."""
     min_partitions: int | None
     records_per_task: int
     strategy: str
@@ -136,6 +140,7 @@ class SourceOptions:
             max_bytes=given.number("maxBytesPerTrigger"),
             min_offsets=given.number("minOffsetsPerTrigger"),
             max_trigger_delay_s=_duration(given.text("maxTriggerDelay") or "15m"),
+            wait=given.flag("waitForRecords", False),
             min_partitions=given.number("minPartitions"),
             records_per_task=given.number("maxRecordsPerPartition") or RECORDS_PER_TASK,
             strategy=given.choice(
@@ -164,7 +169,7 @@ class SourceOptions:
         """The columns, as Spark's SQL spells a schema."""
         kinds = dict(COLUMNS)
         if self.schema is not None:
-            from headwater.spark.source.values.typed import value_ddl
+            from headwater.spark.source.values.value_type import value_ddl
 
             kinds["value"] = value_ddl(self.schema, self.schema_format)
         return ", ".join(f"`{name}` {kinds[name]}" for name in self.columns)
@@ -182,9 +187,7 @@ def _chosen(choice: str, text: str) -> str:
     if choice == "subscribe":
         names = [name.strip() for name in text.split(",") if name.strip()]
         if not names:
-            raise BadOption(
-                "subscribe names no topic.", hint='Write "orders" or "orders,payments".'
-            )
+            raise BadOption("subscribe names no topic.", hint='Write "a" or "a,b".')
         return ",".join(dict.fromkeys(names))
     if choice == "subscribePattern":
         try:

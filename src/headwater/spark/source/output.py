@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headwater.spark.decode.columns import Bounds, Columns
-from headwater.spark.errors import SparkError
-from headwater.spark.source.values import typed
+from headwater.client.decode.columns import Bounds, Columns
+from headwater.client.errors import QueryError
+from headwater.spark.source.values import value_type
 
 if TYPE_CHECKING:
+    from headwater.client.dead_letter_writer import BadRecord, DeadLetterWriter
+    from headwater.client.piece import Piece
     from headwater.spark.source.options import SourceOptions
-    from headwater.spark.source.piece import Piece
     from headwater.spark.source.splits import Range
-    from headwater.spark.source.values.letters import DeadLetters, Letter
 
 _LETTERS = pa.schema(
     [
@@ -34,7 +34,7 @@ _LETTERS = pa.schema(
 )
 
 
-class BadValue(SparkError):
+class BadValue(QueryError):
     """A value that does not fit the schema, in a query that may not go on without it."""
 
 
@@ -48,11 +48,11 @@ class Output:
         self._options = options
         self._schema = schema
         self._crcs = options.client.get("check.crcs", "true").lower() != "false"
-        self._values: typed.Values | None = None
-        self._letters: DeadLetters | None = None
+        self._values: value_type.Values | None = None
+        self._letters: DeadLetterWriter | None = None
         raw = schema
         if options.schema is not None and "value" in schema.names:
-            self._values = typed.values(options, schema.field("value").type)
+            self._values = value_type.values(options, schema.field("value").type)
             raw = _with_bytes(schema)
         self._columns = Columns(raw, where.topic, where.partition, bounds, check_crcs=self._crcs)
 
@@ -83,19 +83,19 @@ class Output:
         arrays = [structs if name == "value" else batch.column(name) for name in self._schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _refuse(self, batch: pa.RecordBatch, bad: Sequence[typed.Bad], piece: Piece) -> None:
+    def _refuse(self, batch: pa.RecordBatch, bad: Sequence[value_type.Bad], piece: Piece) -> None:
         offsets = batch.column("offset").take(pa.array([each.row for each in bad])).to_pylist()
         reasons = {offset: each.reason for offset, each in zip(offsets, bad, strict=True)}
         if self._options.mode == "FAILFAST":
             raise BadValue(
                 f"The value at offset {offsets[0]} of {self._where.topic}-{self._where.partition} "
                 f"does not fit the schema: {bad[0].reason}.",
-                hint="Mend the schema, or use mode=DEADLETTER to keep such values apart.",
+                hint="Correct the schema, or use mode=DEADLETTER to keep such values apart.",
             )
-        from headwater.spark.source.values.letters import DeadLetters
+        from headwater.client.dead_letter_writer import DeadLetterWriter
 
         if self._letters is None:
-            self._letters = DeadLetters(
+            self._letters = DeadLetterWriter(
                 self._options.client,
                 self._where.topic,
                 self._where.partition,
@@ -103,7 +103,7 @@ class Output:
             )
         self._letters.put([*self._whole(piece, reasons)])
 
-    def _whole(self, piece: Piece, reasons: dict[int, str]) -> Iterator[Letter]:
+    def _whole(self, piece: Piece, reasons: dict[int, str]) -> Iterator[BadRecord]:
         """The bad records with everything they have: decoded again, for the query may want less."""
         bounds = Bounds(min(reasons), max(reasons) + 1)
         columns = Columns(
@@ -115,13 +115,13 @@ class Output:
                     yield _letter(batch.slice(number, 1), reasons[offset])
 
 
-def _letter(row: pa.RecordBatch, reason: str) -> Letter:
-    from headwater.spark.source.values.letters import Letter
+def _letter(row: pa.RecordBatch, reason: str) -> BadRecord:
+    from headwater.client.dead_letter_writer import BadRecord
 
     offset, _, key, value, headers = (column[0].as_py() for column in row.columns)
     micros = row.column("timestamp").cast(pa.int64())[0].as_py()
     pairs = [(each["key"], each["value"]) for each in headers or ()]
-    return Letter(offset, micros // 1000, key, value, pairs, reason)
+    return BadRecord(offset, micros // 1000, key, value, pairs, reason)
 
 
 def _with_bytes(schema: pa.Schema) -> pa.Schema:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from headwater.spark import connect
-from headwater.spark.connect import EARLIEST, LATEST, Metadata, TopicPartition
-from headwater.spark.connection import Disconnected
-from headwater.spark.errors import BadOption, SparkError, UnknownTopic
-from headwater.spark.source import data_loss
+from headwater.client import cluster, data_loss
+from headwater.client.cluster import EARLIEST, LATEST, Metadata, TopicPartition
+from headwater.client.connection import Disconnected
+from headwater.client.errors import BadOption, ClientError, UnknownTopic
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
 from headwater.spark.source.task import Task
@@ -27,7 +26,7 @@ class Planner:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.cluster = connect.cluster(options.client)
+        self.cluster = cluster.cluster(options.client)
 
     def metadata(self) -> Metadata:
         """The chosen topics; those that do not exist are left out."""
@@ -69,7 +68,7 @@ class Planner:
                 count = len(metadata.topics[name].leaders)
                 raise UnknownTopic(
                     f"Topic {name!r} has no partition {missing[0]}.",
-                    hint=f"It has {count}, numbered from 0; mend the option assign.",
+                    hint=f"It has {count}, numbered from 0; correct the option assign.",
                 )
         return metadata, partitions
 
@@ -139,7 +138,7 @@ class Planner:
         if self.options.files and ranges:
             try:
                 folders = self.cluster.log_dirs(metadata, {each[:2] for each in ranges})
-            except (SparkError, connect.TryAgain, Disconnected):
+            except (ClientError, cluster.TryAgain, Disconnected):
                 pass  # a user may lack the right to ask: then over the network
         found = []
         for each in ranges:

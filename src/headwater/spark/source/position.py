@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.spark.numbers import TopicPartition
+from headwater.client.constants import TopicPartition
 
 NOTES = "#"
 

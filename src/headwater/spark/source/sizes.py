@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headwater.spark.connection import Disconnected
-from headwater.spark.errors import SparkError
+from headwater.client.connection import Disconnected
+from headwater.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from headwater.spark.connect import Metadata, TopicPartition
+    from headwater.client.cluster import Metadata, TopicPartition
     from headwater.spark.source.plan import Planner
 
 KEPT_S = 60.0
@@ -43,7 +43,7 @@ def _averages(
 ) -> dict[TopicPartition, float]:
     try:
         sizes = plan.cluster.log_sizes(metadata, places)
-    except (SparkError, Disconnected):
+    except (ClientError, Disconnected):
         return {}  # a right that the query does not need otherwise: then there is no such limit
     first, last = plan.earliest(metadata, sizes), plan.latest(metadata, sizes)
     return {place: size / max(last[place] - first[place], 1) for place, size in sizes.items()}

@@ -2,17 +2,33 @@
 
 `pieces` decides, once, how many tasks a range gets; a stream keeps that in its position. `divide` applies
 it. `limit` is Spark's rule for `maxOffsetsPerTrigger`: each partition gets its share of what waits;
-`limit_bytes` is the same for bytes.
+`Limits` does the same for bytes.
+
+Shares by count let a partition with few records run days ahead of one with many; a watermark follows the
+newest record, and the rest would be late. `Advance` searches for one moment instead, as late as the limits
+allow, and each partition goes to its first record that is not before it: what is read of the past comes in
+the order in which it came when it was new. The times are the records' own, known by leaders (ListOffsets).
+
+    partition 0   ─────────────────┐          ends[0]
+    partition 1   ────┐            ┊
+                      └╴╴╴╴╴╴╴╴╴╴╴╴┤          nothing there until later: it holds up nobody
+    partition 2   ─────────────────┤
+                               the moment
+
+Of one millisecond with more records than a batch may have, each partition gets its share by count.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from headwater.spark.numbers import TopicPartition
+from headwater.client.constants import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
 
 
 class Range(NamedTuple):
@@ -70,15 +86,87 @@ def limit(
     return found
 
 
-def limit_bytes(
-    start: Mapping[TopicPartition, int],
-    end: Mapping[TopicPartition, int],
-    most: int,
-    record_bytes: Mapping[TopicPartition, float],
-) -> dict[TopicPartition, int]:
-    """Ends that together hold about `most` bytes more than `start`, where records have these sizes."""
-    counts = {place: end[place] - start[place] for place in end if end[place] > start[place]}
-    total = sum(count * record_bytes.get(place, 0.0) for place, count in counts.items())
-    if total <= most:
-        return dict(end)
-    return limit(start, end, max(1, int(sum(counts.values()) * most / total)))
+@dataclass(frozen=True)
+class Limits:
+    """Of one batch, in records and in bytes; None: as many as there are."""
+
+    records: int | None
+    bytes: int | None
+    record_bytes: Mapping[TopicPartition, float]
+    """The average size of a partition's records."""
+
+    def load(self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> float:
+        """How full a batch is; above 1 it is too large."""
+        counts = {place: max(end[place] - start[place], 0) for place in end}
+        count, size = sum(counts.values()), self._bytes(counts)
+        return max(count / (self.records or math.inf), size / (self.bytes or math.inf))
+
+    def shared(
+        self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Ends within the limits, or about, each partition with its share of what waits."""
+        found = dict(end) if self.records is None else limit(start, end, self.records)
+        counts = {place: found[place] - start[place] for place in found}
+        size = self._bytes({place: max(count, 0) for place, count in counts.items()})
+        if self.bytes is None or size <= self.bytes:
+            return found
+        count = sum(count for count in counts.values() if count > 0)
+        return limit(start, found, max(1, int(count * self.bytes / size)))
+
+    def _bytes(self, counts: Mapping[TopicPartition, int]) -> float:
+        return sum(count * self.record_bytes.get(place, 0.0) for place, count in counts.items())
+
+
+# ---- by time -----------------------------------------------------------------------------------------
+
+NEVER_MS = 1 << 62
+"""After every record."""
+ENOUGH = 0.5
+"""A batch of half of what it may have is not worth further questions."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """From where to where a batch may go, and what is known of it."""
+
+    start: Offsets
+    end: Offsets
+    load: Callable[[Offsets], float]
+    """How full a batch is that ends there; above 1 it is too large."""
+    at: Callable[[int], Offsets]
+    """The first offset of each partition that is not before a moment; -1 where none is."""
+
+    def until(self, moment_ms: int) -> dict[TopicPartition, int]:
+        found = self.at(moment_ms)
+        return {
+            place: end if found[place] < 0 else min(max(found[place], self.start[place]), end)
+            for place, end in self.end.items()
+        }
+
+
+class Advance:
+    """Of one stream, batch after batch; the last one's moment is where the next search begins."""
+
+    def __init__(self) -> None:
+        self._moment_ms, self._span_ms = 0, 0
+
+    def ends(
+        self, way: Way, now_ms: int, by_count: Callable[[Offsets], Mapping[TopicPartition, int]]
+    ) -> Mapping[TopicPartition, int]:
+        """Where a batch ends for which `way` as a whole is too long."""
+        low, reached = -1, way.start
+        high, beyond = NEVER_MS, way.end
+        guess, span = self._moment_ms or now_ms, self._span_ms or 1
+        while high - low > 1 and way.load(reached) < ENOUGH:
+            found = way.until(guess)
+            if way.load(found) > 1:
+                high, beyond = guess, found
+            else:
+                low, reached = guess, found
+            # In steps that double, from where the last batch was; then by halves.
+            guess = min(low + span, high - 1) if high == NEVER_MS else (low + high) // 2
+            span *= 2
+        if low > self._moment_ms > 0:
+            self._span_ms = low - self._moment_ms
+        self._moment_ms = max(low, 0)
+        return reached if way.load(reached) > 0 else by_count(beyond)

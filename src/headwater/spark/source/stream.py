@@ -8,6 +8,7 @@ A batch's tasks must follow from its two positions alone (see `position`).
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,22 +22,27 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from headwater.spark.errors import BadOption, DataLoss
-from headwater.spark.source import data_loss, splits, where
+from headwater.client import data_loss
+from headwater.client.errors import BadOption, DataLoss
+from headwater.spark.source import splits, where
+from headwater.spark.source.arrival import LOOK_EVERY_S, Arrival
 from headwater.spark.source.batch import _read
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.position import Position
 from headwater.spark.source.sizes import RecordSizes
-from headwater.spark.source.splits import Range
+from headwater.spark.source.splits import Advance, Range, Way
 from headwater.spark.source.task import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from headwater.spark.connect import Metadata, TopicPartition
+    from headwater.client.cluster import Metadata, TopicPartition
     from headwater.spark.source.plan import Planner
 
+_AT_ONCE = threading.Event()
+_AT_ONCE.set()
+"""Where nobody can be asked to wait (several brokers lead), Spark's own pace is the one."""
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 
@@ -52,9 +58,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise BadOption(f"{name} is for spark.read: a stream has no end.")
         if (self.options.min_offsets or 0) > (self.options.max_offsets or 1 << 62):
             raise BadOption("minOffsetsPerTrigger is more than maxOffsetsPerTrigger.")
+        self._share_by = self.options.given.choice("shareBy", ("records", "time"), "records")
         self._until: dict[TopicPartition, int] | None = None
         self._triggered = time.monotonic()
         self._sizes = RecordSizes()
+        self._advance = Advance()
+        self._idle, self._looked = False, 0.0
+        """Whether the last look has found nothing, and when it was."""
+        self._arrival: Arrival | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy, as tasks get it: it waits for nothing."""
+        return {**self.__dict__, "_arrival": None}
 
     # ---- on the driver --------------------------------------------------------------------------
 
@@ -82,6 +97,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = plan.latest(metadata, places)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        # Not before a first look: after a batch, Spark may have windows to close without any record.
+        if self._idle and self.options.wait and self._until is None:
+            if time.monotonic() - self._looked < LOOK_EVERY_S and not self._has_come(start):
+                return start
+        found = self._look(start, limit)
+        self._idle, self._looked = found is start, time.monotonic()
+        return found
+
+    def _has_come(self, start: dict[str, Any]) -> bool:
+        """Wait until something may have come after a position."""
+        if self._arrival is None:
+            self._arrival = Arrival(self.options.client, self.options.isolation)
+        return self._arrival.wait(Position.from_json(start).offsets, _AT_ONCE)
+
+    def _look(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes; `start` itself where there is none."""
         from headwater.spark.source.plan import ids_of
 
         begin = Position.from_json(start)
@@ -98,11 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             if self._too_few(waiting):
                 return start
-            if self.options.max_offsets is not None:
-                ends = splits.limit(known, ends, self.options.max_offsets)
-            if self.options.max_bytes is not None:
-                sizes = self._sizes.of(plan, metadata, ends)
-                ends = splits.limit_bytes(known, ends, self.options.max_bytes, sizes)
+            ends = self._limited(plan, metadata, known, ends)
         if not waiting and known == begin.offsets:
             return start
         self._triggered = time.monotonic()
@@ -113,6 +140,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.options.records_per_task,
         )
         return Position(ends, ids_of(metadata), new, pieces).to_json()
+
+    def _limited(
+        self,
+        plan: Planner,
+        metadata: Metadata,
+        known: dict[TopicPartition, int],
+        ends: dict[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """As much of what waits as a batch may have."""
+        options = self.options
+        sizes = {} if options.max_bytes is None else self._sizes.of(plan, metadata, ends)
+        limits = splits.Limits(options.max_offsets, options.max_bytes, sizes)
+
+        def by_count(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return limits.shared(known, ends)
+
+        if self._share_by != "time" or limits.load(known, ends) <= 1:
+            return by_count(ends)
+        waiting = [place for place in ends if ends[place] > known[place]]
+
+        def at(moment_ms: int) -> dict[TopicPartition, int]:
+            asked = dict.fromkeys(waiting, moment_ms)
+            found = plan.cluster.list_offsets(asked, options.isolation, metadata)
+            return dict.fromkeys(ends, -1) | found
+
+        way = Way(known, ends, lambda until: limits.load(known, until), at)
+        return dict(self._advance.ends(way, time.time_ns() // 1_000_000, by_count))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         plan = self._plan()

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from headwater.client import data_loss
+from headwater.client.errors import ClientError, DataLoss
 from headwater.record.errors import RecordError
 from headwater.spark import worker
-from headwater.spark.errors import DataLoss, SparkError
-from headwater.spark.source import data_loss
 from headwater.spark.source.options import SourceOptions
 from headwater.spark.source.splits import Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headwater.spark.source.fetching import OutOfRange
+    from headwater.client.fetch import OutOfRange
     from headwater.spark.source.output import Output
 
 logger = logging.getLogger("headwater.spark")
@@ -46,7 +46,7 @@ class Task(InputPartition):
 
 def read(task: Task, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The task's records. Imports the decoder only here: planning needs none of it."""
-    from headwater.spark.decode.columns import Bounds
+    from headwater.client.decode.columns import Bounds
     from headwater.spark.source.output import Output
 
     worker.settle()
@@ -64,7 +64,7 @@ def read_into(output: Output, task: Task, options: SourceOptions) -> Iterator[pa
         yield from _from_files(task, options, output)
         yield from _from_the_leader(task, options, output)
     except RecordError as error:
-        raise SparkError(
+        raise ClientError(
             f"{task.range.topic}-{task.range.partition} has damaged data at or after offset "
             f"{output.next_offset}: {error}.",
             hint="The broker's disk has changed it. Restore the segment, or delete the records.",
@@ -98,8 +98,8 @@ def _from_the_leader(
 ) -> Iterator[pa.RecordBatch]:
     if output.next_offset >= task.range.end:
         return  # the files had it all: no client is needed
-    from headwater.spark import connect
-    from headwater.spark.source.fetching import Fetcher, OutOfRange
+    from headwater.client import cluster as connect
+    from headwater.client.fetch import Fetcher, OutOfRange
 
     cluster = connect.cluster(options.client)
     if task.address is not None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.errors import BadOption
-from headwater.spark.numbers import EARLIEST, LATEST, TopicPartition
-from headwater.spark.options import Options
+from headwater.client.constants import EARLIEST, LATEST, TopicPartition
+from headwater.client.errors import BadOption
+from headwater.client.options import Options
 
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 

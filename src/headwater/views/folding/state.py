@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from headwater.client import key_search
+from headwater.client.cluster import EARLIEST, LATEST, READ_COMMITTED, Cluster
+from headwater.client.key_search import Stretch
+from headwater.client.partitioner import by_crc32, by_murmur2, forms_of
 from headwater.errors import HeadwaterError
 from headwater.record.records import Record
-from headwater.spark.connect import EARLIEST, LATEST, READ_COMMITTED, Cluster
-from headwater.views.folding import search
 from headwater.views.folding.changes import TRUNCATE, difference, mended, said_by
-from headwater.views.folding.keys import by_crc32, by_murmur2, forms_of
-from headwater.views.folding.search import Stretch
 
 PIECE_OFFSETS = 250_000
 """Looked at between two words about the progress."""
@@ -121,7 +121,9 @@ def state_of(
         total = done + sum(stretches[partition].length for partition in new)
         for piece in _pieces(stretches[partition] for partition in new):
             tell(done, total)
-            found += [(piece.partition, each) for each in search.records_of(cluster, piece, forms)]
+            found += [
+                (piece.partition, each) for each in key_search.records_of(cluster, piece, forms)
+            ]
             done += piece.length
         tell(done, total)
         looked |= {p: (stretches[p].start, stretches[p].end) for p in new}
@@ -178,7 +180,10 @@ def _least(found: int, end: int) -> int:
 
 def _example(cluster: Cluster, stretches: dict[int, Stretch]) -> bytes | None:
     for where in stretches.values():
-        if where.start < where.end and (key := search.an_example_key(cluster, where)) is not None:
+        if (
+            where.start < where.end
+            and (key := key_search.an_example_key(cluster, where)) is not None
+        ):
             return key
     return None
 

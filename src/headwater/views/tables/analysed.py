@@ -30,6 +30,7 @@ from headwater.views.tables.errors import NotByRow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Java = Any  # an object of Spark's, on the other side of Py4J
 TABLE = "headwater_table_"
 """With a number: the alias that marks a table in a plan."""
 
@@ -65,11 +66,10 @@ _LIMITS = {"GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample", "LimitAll"}
 
 @dataclass(frozen=True)
 class Analysed:
-    """What the plan of a view says."""
+    """What the plan of a view says: where its rows come from, and the columns of its result."""
 
     root: Node
     columns: dict[str, Expression]
-    """Of the result."""
 
 
 def analysed(frame: DataFrame) -> Analysed:
@@ -83,11 +83,11 @@ def analysed(frame: DataFrame) -> Analysed:
 
 @dataclass
 class _Reader:
-    jvm: Any
+    jvm: Java
     scans: int = 0
     tables: dict[int, int] = field(default_factory=dict)
 
-    def node(self, plan: Any) -> Node:
+    def node(self, plan: Java) -> Node:
         kind = _kind(plan)
         self._check(plan, kind)
         if kind == "SubqueryAlias" and (number := _table(plan)) is not None:
@@ -107,7 +107,7 @@ class _Reader:
         found: Node = read(plan)
         return found
 
-    def _check(self, plan: Any, kind: str) -> None:
+    def _check(self, plan: Java, kind: str) -> None:
         if kind in _LIMITS:
             raise NotByRow(
                 "it is cut off (limit), and a row that leaves the result lets another one in",
@@ -128,10 +128,10 @@ class _Reader:
 
     # ---- one method for each kind of node, named after Spark's ------------------------------------
 
-    def _project(self, plan: Any) -> Node:
+    def _project(self, plan: Java) -> Node:
         return Made(self.node(plan.child()), self._named(plan.projectList()))
 
-    def _aggregate(self, plan: Any) -> Node:
+    def _aggregate(self, plan: Java) -> Node:
         grouping = _each(plan.groupingExpressions())
         made: dict[int, Expression] = {}
         for each in _each(plan.aggregateExpressions()):
@@ -140,11 +140,11 @@ class _Reader:
                 made[_id(each)] = self.expression(inner)
         return Made(self.node(plan.child()), made, "is the result of an aggregate")
 
-    def _distinct(self, plan: Any) -> Node:
+    def _distinct(self, plan: Java) -> Node:
         child = self.node(plan.child())
         return Made(child, {each: Column(each) for each in _ids(plan)})
 
-    def _deduplicate(self, plan: Any) -> Node:
+    def _deduplicate(self, plan: Java) -> Node:
         keys = {_id(each) for each in _each(plan.keys())}
         if keys != _ids(plan):
             raise NotByRow(
@@ -153,19 +153,19 @@ class _Reader:
             )
         return self._distinct(plan)
 
-    def _window(self, plan: Any) -> Node:
+    def _window(self, plan: Java) -> Node:
         columns = [each for each in _each(plan.partitionSpec()) if _is_column(each)]
         child = self.node(plan.child())
         made: dict[int, Expression] = {_id(each): Column(_id(each)) for each in columns}
         return Made(child, made, "is not among the columns that divide a window function's rows")
 
-    def _generate(self, plan: Any) -> Node:
+    def _generate(self, plan: Java) -> Node:
         child = self.node(plan.child())
         made: dict[int, Expression] = {each: Column(each) for each in _ids(plan.child())}
         made |= {each: Formula(None, frozenset()) for each in _ids(plan) if each not in made}
         return Made(child, made)
 
-    def _union(self, plan: Any) -> Node:
+    def _union(self, plan: Java) -> Node:
         children = list(_each(plan.children()))
         return Stacked(
             _ordered(plan),
@@ -175,7 +175,7 @@ class _Reader:
 
     _intersect = _except = _union
 
-    def _join(self, plan: Any) -> Node:
+    def _join(self, plan: Java) -> Node:
         left, right = plan.left(), plan.right()
         kind = str(plan.joinType().sql())
         condition = plan.condition()
@@ -201,13 +201,13 @@ class _Reader:
 
     # ---- expressions ------------------------------------------------------------------------------
 
-    def _named(self, expressions: Any) -> dict[int, Expression]:
+    def _named(self, expressions: Java) -> dict[int, Expression]:
         return {
             _id(each): self.expression(each.child() if _kind(each) == "Alias" else each)
             for each in _each(expressions)
         }
 
-    def expression(self, java: Any) -> Expression:
+    def expression(self, java: Java) -> Expression:
         kind = _kind(java)
         if _is_column(java):
             return Column(_id(java))
@@ -220,7 +220,7 @@ class _Reader:
         text = None if _has_python(java) else str(self._marked(java).sql())
         return Formula(text, frozenset(_looks_at(java)))
 
-    def _marked(self, java: Any) -> Any:
+    def _marked(self, java: Java) -> Java:
         """An expression whose columns have their ids as names."""
         if _is_column(java):
             nowhere = self.jvm.PythonUtils.toSeq(self.jvm.java.util.ArrayList())
@@ -237,42 +237,42 @@ class _Reader:
 # ---- Spark's objects, as far as they are needed -------------------------------------------------------
 
 
-def _kind(java: Any) -> str:
+def _kind(java: Java) -> str:
     return str(java.getClass().getSimpleName())
 
 
-def _each(sequence: Any) -> Iterator[Any]:
+def _each(sequence: Java) -> Iterator[Java]:
     for n in range(sequence.size()):
         yield sequence.apply(n)
 
 
-def _id(named: Any) -> int:
+def _id(named: Java) -> int:
     return int(named.exprId().id())
 
 
-def _ids(plan: Any) -> frozenset[int]:
+def _ids(plan: Java) -> frozenset[int]:
     return frozenset(_ordered(plan))
 
 
-def _ordered(plan: Any) -> tuple[int, ...]:
+def _ordered(plan: Java) -> tuple[int, ...]:
     return tuple(_id(each) for each in _each(plan.output()))
 
 
-def _is_column(java: Any) -> bool:
+def _is_column(java: Java) -> bool:
     return _kind(java) == "AttributeReference"
 
 
-def _tree(java: Any) -> Iterator[Any]:
+def _tree(java: Java) -> Iterator[Java]:
     yield java
     for each in _each(java.children()):
         yield from _tree(each)
 
 
-def _looks_at(java: Any) -> frozenset[int]:
+def _looks_at(java: Java) -> frozenset[int]:
     return frozenset(_id(each) for each in _tree(java) if _is_column(each))
 
 
-def _conjuncts(java: Any) -> Iterator[Any]:
+def _conjuncts(java: Java) -> Iterator[Java]:
     if _kind(java) == "And":
         yield from _conjuncts(java.left())
         yield from _conjuncts(java.right())
@@ -280,13 +280,13 @@ def _conjuncts(java: Any) -> Iterator[Any]:
         yield java
 
 
-def _is_wider(cast: Any) -> bool:
+def _is_wider(cast: Java) -> bool:
     """Whether a cast only makes room: the state compares numbers of all sizes."""
     before, after = (str(each.dataType().simpleString()) for each in (cast.child(), cast))
     return before in _WIDER and after in _WIDER and _WIDER.index(before) <= _WIDER.index(after)
 
 
-def _is_collated(java: Any) -> bool:
+def _is_collated(java: Java) -> bool:
     return " collate " in str(java.dataType().sql()).lower()
 
 
@@ -297,20 +297,20 @@ def _collated() -> NotByRow:
     )
 
 
-def _table(alias: Any) -> int | None:
+def _table(alias: Java) -> int | None:
     name = str(alias.alias())
     return int(name.removeprefix(TABLE)) if name.startswith(TABLE) else None
 
 
-def _has_python(java: Any) -> bool:
+def _has_python(java: Java) -> bool:
     return any("PythonUD" in _kind(each) or "ScalaUDF" in _kind(each) for each in _tree(java))
 
 
-def _has_subquery(java: Any) -> bool:
+def _has_subquery(java: Java) -> bool:
     return any(_kind(each).endswith(("Subquery", "Exists")) for each in _tree(java))
 
 
-def _unsteady(java: Any, *, grouped: bool) -> Iterator[str]:
+def _unsteady(java: Java, *, grouped: bool) -> Iterator[str]:
     """Functions that give something else for the same rows."""
     for each in _tree(java):
         kind = _kind(each)

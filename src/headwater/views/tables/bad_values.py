@@ -2,7 +2,7 @@
 
 `decoding` finds them and has them put away before the batch does anything else. A letter is in the topic
 once, however often the batch comes again: who writes it looks first which are there
-(`spark.source.values.letters`, the same as for streams). The key whose newest value cannot be read keeps
+(`client.dead_letter_writer`, the same as for streams). The key whose newest value cannot be read keeps
 its last good row: to take it away would turn a mistake of the writer into a delete.
 """
 
@@ -12,6 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headwater.errors import HeadwaterError
@@ -19,7 +20,7 @@ from headwater.errors import HeadwaterError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from headwater.spark.source.values.letters import Letter
+    from headwater.client.dead_letter_writer import BadRecord
 
 AT_ONCE = 10_000
 """Letters of one transaction."""
@@ -48,7 +49,7 @@ def stop(bad: Sequence[BadValue]) -> None:
     raise ValueRefused(
         f"the value at offset {first.offset} of {first.topic}-{first.partition} cannot be read as a row "
         f"of its table: {first.reason}",
-        hint="mend the schema of hw.table, or leave out on_refused='fail' to keep such values apart",
+        hint="correct the schema of hw.table, or leave out on_refused='fail' to keep such values apart",
     )
 
 
@@ -62,21 +63,21 @@ class DeadLetterBox:
     """Settings of the Kafka client."""
 
     def __call__(self, bad: Sequence[BadValue]) -> None:
-        from headwater.spark.source.values.letters import DeadLetters
+        from headwater.client.dead_letter_writer import DeadLetterWriter
 
         by_place: dict[tuple[str, int], list[BadValue]] = defaultdict(list)
         for each in sorted(bad):
             by_place[each.topic, each.partition].append(each)
         for place, found in by_place.items():
-            box = DeadLetters(self.client, *place, self.topic)
+            box = DeadLetterWriter(self.client, *place, self.topic)
             for n in range(0, len(found), AT_ONCE):
                 box.put(list(self._letters(place, found[n : n + AT_ONCE])))
 
-    def _letters(self, place: tuple[str, int], bad: Sequence[BadValue]) -> Iterator[Letter]:
+    def _letters(self, place: tuple[str, int], bad: Sequence[BadValue]) -> Iterator[BadRecord]:
         """The records as they are in the log; of one that is gone meanwhile, what the batch had of it."""
-        from headwater.spark import connect
-        from headwater.spark.sink.committed import read
-        from headwater.spark.source.values.letters import Letter
+        from headwater.client import cluster as connect
+        from headwater.client.dead_letter_writer import BadRecord
+        from headwater.client.verdict import read
 
         left = {each.offset: each for each in bad}
         cluster = connect.cluster(self.client)
@@ -84,11 +85,11 @@ class DeadLetterBox:
             known = left.pop(record.offset, None)
             if known is not None:
                 own = list(record.headers)
-                yield Letter(
+                yield BadRecord(
                     record.offset, record.timestamp, record.key, record.value, own, known.reason
                 )
         for each in left.values():
-            yield Letter(each.offset, 0, None, each.value, [], each.reason)
+            yield BadRecord(each.offset, 0, None, each.value, [], each.reason)
 
 
 def reason_for(text: str, row: StructType) -> str:
@@ -98,15 +99,26 @@ def reason_for(text: str, row: StructType) -> str:
     from headwater.spark.source.values.python import Misfit, conform
 
     try:
-        said = json.loads(text)
+        said = json.loads(text, parse_float=Decimal)
     except ValueError as error:
         return f"it is no JSON: {error}"
+    except RecursionError:
+        return "it is nested too deeply"
+    if _is_truncate(said):
+        return "it empties the table (op t), and does not say which rows are gone"
     try:
         for part in _rows_in(said):
             conform(part, to_arrow_type(row, timezone="UTC"), "")
     except Misfit as misfit:
         return str(misfit)
     return f"it is no row of {row.simpleString()}"
+
+
+def _is_truncate(said: Any) -> bool:
+    inner = said.get("payload", said) if isinstance(said, dict) else said
+    if not isinstance(inner, dict) or inner.get("op") != "t":
+        return False
+    return inner.get("before") is None and inner.get("after") is None
 
 
 def _rows_in(said: Any) -> Iterator[Any]:

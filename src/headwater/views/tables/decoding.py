@@ -8,25 +8,33 @@ row. What does not fit then either is bad, and is handed to `bad_values` instead
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.views.order import quoted
 from headwater.views.tables import bad_values
 from headwater.views.tables.bad_values import BadValue, Refuse, reason_for
+from headwater.views.tables.json_parts import (
+    BROKEN,
+    has_key_twice,
+    is_broken,
+    may_be_rounded,
+    part,
+    with_broken,
+)
+from headwater.views.tables.record_keys import key_row, one_zero
+from headwater.views.tables.spellings import is_misread, is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-COLUMNS = ("key", "value", "topic", "partition", "offset")
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 """Of the log's records, those that are needed."""
 _ENVELOPE = ("op", "before", "after")
 _OURS = (*_ENVELOPE, "payload", "schema")
-_BROKEN = "_headwater_broken"
-_PERHAPS_MORE = r'\}\s*(,\s*[^"\s]|[^\s,\]\}])|[^}\s]\s*$'
-"""Text that may go on after an object; a second look costs as much as the first."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,22 @@ class Table:
     key: tuple[str, ...]
     derived: tuple[str, ...] = ()
     """Spark's SQL over its columns; kept beside them in the state."""
+    required: tuple[str, ...] = ()
+    """Columns that are NOT NULL. In the row's type all may be null: rows that are gone have only a key."""
+    tells_before: bool = False
+    """Whether a change says as well what happened (`op`) and the whole row `before`."""
 
     @property
     def keys(self) -> tuple[int, ...]:
         return tuple(self.row.names.index(name) for name in self.key)
+
+    @property
+    def before(self) -> StructType:
+        """What is read of a row before."""
+        from pyspark.sql.types import StructType
+
+        whole = self.row.names if self.tells_before else self.key
+        return StructType([self.row[name] for name in whole])
 
 
 class Decoder:
@@ -63,40 +83,51 @@ class Decoder:
         from pyspark.sql import functions as F  # noqa: N812
 
         topics = {table.topic for table in self._tables}
+        return self.read(records.where(F.col("topic").isin(*topics)), *more)
+
+    def read(self, records: DataFrame, *more: str) -> DataFrame:
+        """The same of records that are all of these tables' topics."""
         if self._prepared is None:
             self._prepared = self._parsing(), self._reading(), self._changing()
-        changes = records.where(F.col("topic").isin(*topics))
         for columns in self._prepared:
-            changes = changes.select(*columns, *more)
-        return changes
+            records = records.select(*columns, *more)
+        return records
 
     def __call__(self, records: DataFrame) -> list[pa.Table]:
         """The changes of each table, as `netting` takes them."""
         tables = self._tables
-        changes = self.frame(records)
+        changes = self.frame(records, "timestamp")
         for n, table in enumerate(tables):
             if table.derived:
                 changes = _with_derived(changes, n, table)
         names = [_names(table) for table in tables]
         wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
-        flat = self._good(changes.selectExpr("topic", "p", "o", "bad", *wanted).toArrow())
+        flat = self._good(
+            changes.selectExpr("topic", "p", "o", "timestamp", "bad", *wanted).toArrow()
+        )
         return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
 
     def _good(self, flat: pa.Table) -> pa.Table:
         """All but the bad ones, which are put away."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         bad = pc.is_valid(flat["bad"])
+        lacking = pa.nulls(flat.num_rows, pa.string())
         for n, table in enumerate(self._tables):
-            bad = pc.or_(bad, _is_keyless(flat, n, table))
-        refused = flat.filter(bad).select(["topic", "p", "o", "bad"])
+            lacking = _lacking(flat, n, table, lacking)
+        bad = pc.or_(bad, pc.is_valid(lacking))
+        refused = flat.append_column("lacking", lacking).filter(bad)
         if not refused.num_rows:
             return flat
         known = {table.topic: table for table in self._tables}
+        # As bytes: a value that is no text comes out of Spark as it went in.
+        texts = refused["bad"].cast("binary").to_pylist()
+        said = (refused[name].to_pylist() for name in ("topic", "p", "o", "lacking"))
         self._refuse(
             [
-                BadValue(topic, p, o, _why(known[topic], value), (value or "").encode())
-                for topic, p, o, value in zip(*refused.to_pydict().values(), strict=True)
+                BadValue(topic, p, o, _why(known[topic], value, lacks), value or b"")
+                for topic, p, o, lacks, value in zip(*said, texts, strict=True)
             ]
         )
         return flat.filter(pc.invert(bad))
@@ -108,12 +139,13 @@ class Decoder:
             F.col("topic"),
             F.col("partition").alias("p"),
             F.col("offset").alias("o"),
-            F.col("key").cast("string").alias("key"),
+            # Bytes that are no text are no key: a state and a store would both refuse them.
+            F.try_validate_utf8(F.col("key").cast("string")).alias("key"),
             F.col("value").cast("string").alias("value"),
-            _is_whole(F.col("value").cast("string")).alias("whole"),
+            is_whole(F.col("value").cast("string")).alias("whole"),
         ]
         for n, table in enumerate(self._tables):
-            if _may_be_quick(table):
+            if may_be_quick(table):
                 own = F.when(F.col("topic") == table.topic, _parsed(table))
                 columns.append(own.alias(f"parsed{n}"))
         return columns
@@ -146,7 +178,7 @@ def state_schema(table: Table, spark: object) -> StructType:
     assert isinstance(spark, SparkSession)
     empty = spark.createDataFrame([], table.row)
     return empty.select(
-        *(F.col(f"`{name}`").alias(f"c{n}") for n, name in enumerate(table.row.names)),
+        *(F.col(quoted(name)).alias(f"c{n}") for n, name in enumerate(table.row.names)),
         *(F.expr(text).alias(f"d{n}") for n, text in enumerate(table.derived)),
     ).schema
 
@@ -157,26 +189,16 @@ def state_schema(table: Table, spark: object) -> StructType:
 def _parsed(table: Table) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    return _with_broken(F.col("value").cast("string"), _forms(table))
-
-
-def _is_whole(text: Column) -> Column:
-    """Whether nothing comes after the first JSON value: Spark reads that one, and not what follows."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    around = F.concat(F.lit("["), text, F.lit("]"))
-    one = F.coalesce(F.size(F.from_json(around, "ARRAY<STRING>")) == 1, F.lit(False))
-    return F.when(text.rlike(_PERHAPS_MORE), one).otherwise(F.lit(True))
+    return with_broken(F.col("value").cast("string"), _forms(table))
 
 
 def _forms(table: Table) -> StructType:
     from pyspark.sql.types import StringType, StructField, StructType
 
-    key = StructType([table.row[name] for name in table.key])
     either = [
         *table.row.fields,
         StructField("op", StringType()),
-        StructField("before", key),
+        StructField("before", table.before),
         StructField("after", table.row),
     ]
     wrapped = [StructField("payload", StructType(either)), StructField("schema", StringType())]
@@ -189,9 +211,14 @@ def _said(table: Table, number: int) -> dict[str, Column]:
 
     mine = (F.col("topic") == table.topic) & F.col("value").isNotNull()
     said = _strictly(table)
-    if _may_be_quick(table):
+    if may_be_quick(table):
         parsed = F.col(f"parsed{number}")
-        fits = parsed.isNotNull() & parsed[_BROKEN].isNull()
+        fits = parsed.isNotNull() & parsed[BROKEN].isNull()
+        fits = fits & ~is_misread(F.col("value"), _forms(table))
+        if (doubt := may_be_rounded(F.col("value"), table.row)) is not None:
+            fits = fits & ~doubt
+        if (twice := has_key_twice(parsed, _forms(table))) is not None:
+            fits = fits & ~twice
         quick = {**_from_forms(table, parsed), "bad": F.lit(False)}
         said = {name: F.when(fits, quick[name]).otherwise(said[name]) for name in said}
     said = {name: F.when(mine, each) for name, each in said.items()}
@@ -210,25 +237,36 @@ def _change(table: Table, number: int) -> Column:
     return F.when(F.col("topic") == table.topic, change)
 
 
-def _is_keyless(flat: pa.Table, number: int, table: Table) -> pa.ChunkedArray:
-    """Which changes of a table do not say of which row they are. Here and not in Spark's plan, which would
-    compute every change once more for it."""
+def _lacking(flat: pa.Table, number: int, table: Table, found: pa.Array) -> pa.Array:
+    """What the changes of a table do not say and must: a reason, or as `found`. Here and not in Spark's plan,
+    which would compute every change once more for it."""
     import pyarrow.compute as pc
 
-    missing = pc.is_null(flat[f"t{number}c{table.keys[0]}"])
-    for n in table.keys[1:]:
-        missing = pc.or_(missing, pc.is_null(flat[f"t{number}c{n}"]))
-    emptied = pc.fill_null(flat[f"t{number}emptied"], False)
-    return pc.and_(pc.equal(flat["topic"], table.topic), pc.and_not(missing, emptied))
+    mine = pc.and_not(
+        pc.equal(flat["topic"], table.topic), pc.fill_null(flat[f"t{number}emptied"], False)
+    )
+    there = pc.and_not(mine, pc.fill_null(flat[f"t{number}gone"], False))
+    for name in table.required:
+        missing = pc.is_null(flat[f"t{number}c{table.row.names.index(name)}"])
+        found = pc.if_else(pc.and_(there, missing), f"{name} is null, and it is NOT NULL", found)
+    for n in table.keys:
+        missing = pc.is_null(flat[f"t{number}c{n}"])
+        found = pc.if_else(pc.and_(mine, missing), keyless(table), found)
+    return found
 
 
-def _why(table: Table, value: str | None) -> str:
+def keyless(table: Table) -> str:
+    """Why a record is no change of the table that has no key."""
+    return f"it does not say its key ({', '.join(table.key)})"
+
+
+def _why(table: Table, value: bytes | None, lacks: str | None) -> str:
     if value is None:
-        return f"it does not say its key ({', '.join(table.key)})"
-    return reason_for(value, table.row)
+        return lacks or ""
+    return reason_for(value.decode(errors="replace"), table.row)
 
 
-def _may_be_quick(table: Table) -> bool:
+def may_be_quick(table: Table) -> bool:
     """Whether one parse can tell all forms of a value apart."""
     return not any(name.lower() in _OURS for name in table.row.names)
 
@@ -259,7 +297,6 @@ def _from_forms(table: Table, parsed: Column) -> dict[str, Column]:
 def _strictly(table: Table) -> dict[str, Column]:
     """As `hw.table` reads changes one by one: every part by itself, and whatever does not fit is bad."""
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructType
 
     payload, beside = (F.get_json_object("value", f"$.{name}") for name in ("payload", "schema"))
     wrapped = payload.startswith("{") & (
@@ -269,38 +306,29 @@ def _strictly(table: Table) -> dict[str, Column]:
     op, before, after = (F.get_json_object(inner, f"$.{name}") for name in _ENVELOPE)
     is_envelope = op.isNotNull() & (before.isNotNull() | after.isNotNull() | (op == "t"))
     is_envelope = F.coalesce(is_envelope, F.lit(False))
-    key = StructType([table.row[name] for name in table.key])
     parts = {
-        "before": (F.when(is_envelope, before), key),
+        "before": (F.when(is_envelope, before), table.before),
         "after": (F.when(is_envelope, after), table.row),
         "plain": (F.when(~is_envelope, inner), table.row),
     }
-    read = {name: _with_broken(text, row) for name, (text, row) in parts.items()}
-    # Text of which nothing can be read (an empty one, `null`) has no struct to say so.
-    broken = [
-        text.isNotNull() & (read[name].isNull() | read[name][_BROKEN].isNotNull())
-        for name, (text, _) in parts.items()
-    ]
+
+    def from_value(
+        name: str, read: Callable[[Column, Sequence[str], StructType], Column]
+    ) -> Column:
+        path, row = () if name == "plain" else (name,), parts[name][1]
+        return F.when(wrapped, read(F.col("value"), ("payload", *path), row)).otherwise(
+            read(F.col("value"), path, row)
+        )
+
+    broken = [parts[name][0].isNotNull() & from_value(name, is_broken) for name in parts]
     return {
         "op": F.when(is_envelope, op),
-        **{name: _only(read[name], row) for name, (_, row) in parts.items()},
+        **{
+            name: F.when(text.isNotNull(), from_value(name, part))
+            for name, (text, _) in parts.items()
+        },
         "bad": broken[0] | broken[1] | broken[2],
     }
-
-
-def _with_broken(text: Column, row: StructType) -> Column:
-    """Text as a row, with a column more that says whether it is broken."""
-    from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    schema = StructType([*row.fields, StructField(_BROKEN, StringType())])
-    return F.from_json(text, schema, {"columnNameOfCorruptRecord": _BROKEN})
-
-
-def _only(read: Column, row: StructType) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.when(read.isNotNull(), F.struct(*(read[name].alias(name) for name in row.names)))
 
 
 def _from_parts(
@@ -317,13 +345,18 @@ def _from_parts(
         value = F.when(envelope, after[name]).otherwise(plain[name])
         if name in table.key:
             value = F.when(gone, F.coalesce(before[name], by_key[name])).otherwise(value)
+            value = one_zero(value, table.row[name].dataType)
         columns.append(value)
     moved = envelope & ~gone & before.isNotNull() & ~_equal(table, before, after)
+    old = [one_zero(before[name], table.row[name].dataType) for name in table.key]
     return _struct(
         columns,
         gone,
         envelope & F.coalesce(emptied, F.lit(False)),
-        [F.when(moved, before[name]) for name in table.key],
+        [F.when(moved, each) for each in old],
+        {"op": F.when(envelope, op).otherwise(F.lit("u")), "before": F.when(envelope, before)}
+        if table.tells_before
+        else {},
     )
 
 
@@ -340,15 +373,23 @@ def _equal(table: Table, before: Column, after: Column) -> Column:
 def _deleted_by_key(table: Table, by_key: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
+    kinds = {field.name: field.dataType for field in table.row.fields}
     columns = [
-        by_key[name] if name in table.key else F.lit(None).cast(table.row[name].dataType)
+        one_zero(by_key[name], kinds[name]) if name in table.key else F.lit(None).cast(kinds[name])
         for name in table.row.names
     ]
-    nothing = [F.lit(None).cast(table.row[name].dataType) for name in table.key]
-    return _struct(columns, F.lit(True), F.lit(False), nothing)
+    nothing = [F.lit(None).cast(kinds[name]) for name in table.key]
+    told = {"op": F.lit("d"), "before": F.lit(None).cast(table.before)}
+    return _struct(columns, F.lit(True), F.lit(False), nothing, told if table.tells_before else {})
 
 
-def _struct(columns: list[Column], gone: Column, emptied: Column, moved: list[Column]) -> Column:
+def _struct(
+    columns: list[Column],
+    gone: Column,
+    emptied: Column,
+    moved: list[Column],
+    told: Mapping[str, Column],
+) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.struct(
@@ -356,22 +397,15 @@ def _struct(columns: list[Column], gone: Column, emptied: Column, moved: list[Co
         gone.alias("gone"),
         emptied.alias("emptied"),
         *(column.alias(f"m{n}") for n, column in enumerate(moved)),
+        *(column.alias(name) for name, column in told.items()),
     )
 
 
 def _key_row(table: Table) -> Column:
-    """The key columns from the record's key: JSON, Debezium's JSON with a schema, or plain text."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import StructType
 
-    wanted = StructType([table.row[name] for name in table.key])
-    text = F.col("key")
-    inner = F.coalesce(F.get_json_object(text, "$.payload"), text)
-    parsed = F.from_json(inner, wanted)
-    if len(table.key) > 1:
-        return parsed
-    plain = F.trim(text, F.lit('"')).try_cast(wanted[0].dataType)
-    return F.when(text.startswith("{"), parsed).otherwise(F.struct(plain.alias(table.key[0])))
+    return key_row(F.col("key"), StructType([table.row[name] for name in table.key]))
 
 
 # ---- to what the state takes --------------------------------------------------------------------------
@@ -400,4 +434,5 @@ def _of_table(found: pa.Table, number: int, table: Table, names: Sequence[str]) 
 
     mine = found.filter(pc.equal(found["topic"], table.topic))
     columns = {name: mine[f"t{number}{name}"] for name in names}
-    return pa.table({**columns, "p": mine["p"], "o": mine["o"]})
+    place = {"p": mine["p"], "o": mine["o"], "ts": mine["timestamp"].cast(pa.int64())}
+    return pa.table({**columns, **place})

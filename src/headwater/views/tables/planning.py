@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.errors import HeadwaterError
+from headwater.views.tables.aggregation import aggregation
 from headwater.views.tables.analysed import TABLE, analysed
 from headwater.views.tables.decoding import Table, state_schema
 from headwater.views.tables.errors import NotByRow
+from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program, compiled
-from headwater.views.tables.upkeep import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,10 @@ def plan(
         _OTHER_ROWS if program is not None and program.stacks_static else ""
     )
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Plan(name, tables, columns, result, tuple(key), program, digest)
+    kept = None
+    if program is not None and sorted(program.key) == sorted(key):
+        kept = aggregation(frame, columns, key)
+    return Plan(name, tables, columns, result, tuple(key), program, digest, kept)
 
 
 def query_text(frame: DataFrame) -> str:

@@ -8,11 +8,12 @@ cannot be followed through the query is left out: the keys then say too much, wh
 changes nothing. Where no key column can be followed, the query is not kept current row by row.
 
 Names in the SQL: `t0` the state of table 0; `change0` its changed rows (as they were, or as they are);
-`touched` the touched keys, with columns w0, w1, …; temporary tables `rows1`, `keys1`, ….
+`touched` the touched keys, with columns w0, w1, …; `rows1`, `keys1`, … what `downward` has found so far.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,13 +31,13 @@ from headwater.views.tables.algebra import (
     text_of,
 )
 from headwater.views.tables.errors import NotByRow
+from headwater.views.tables.relations import Distinct, Join, Relation, Rows, Semi, Statement, Union
 from headwater.views.tables.wants import (
     Want,
     are_compared,
     below,
     comes_from_left,
     compared,
-    equals,
     halves,
     has_scan,
     in_child,
@@ -45,6 +46,7 @@ from headwater.views.tables.wants import (
 )
 
 TOUCHED = "touched"
+_NAMES = re.compile(r"\b(?:rows|keys)\d+\b")
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Program:
 
     key: tuple[str, ...]
     """The key columns that are followed, in the order of w0, w1, …."""
-    upward: tuple[tuple[int, str], ...]
+    upward: tuple[tuple[int, Relation], ...]
     """For every mention of a table: the table, and the keys that its changed rows touch."""
-    downward: tuple[str, ...]
+    downward: tuple[tuple[str, Statement], ...]
+    """Names, each with the rows that it stands for; later ones look at earlier ones."""
     rows: Mapping[int, tuple[str, ...]]
-    """Where the rows of a table are after `downward`: temporary tables, to be united."""
-    temporary: tuple[str, ...]
+    """Which names of `downward` have the rows of a table, to be united."""
     derived: Mapping[int, tuple[str, ...]]
     """Columns that the state of a table has besides its own: Spark's SQL over its columns."""
     stacks_static: bool = False
@@ -66,6 +68,16 @@ class Program:
 
     def looks_at(self, table: int) -> bool:
         return table in self.rows
+
+    def needed_for(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """As much of `downward` as these names need, each of which looks only at earlier ones."""
+        wanted, found = set(names), []
+        for name, statement in reversed(self.downward):
+            if name in wanted:
+                sql = statement.sql
+                wanted.update(_NAMES.findall(sql))
+                found.append((name, sql))
+        return found[::-1]
 
 
 def compiled(
@@ -92,13 +104,12 @@ def compiled(
 @dataclass
 class _Compiler:
     columns: Sequence[Sequence[str]]
-    statements: list[str] = field(default_factory=list)
-    temporary: list[str] = field(default_factory=list)
+    statements: list[tuple[str, Statement]] = field(default_factory=list)
     derived: dict[int, list[str]] = field(default_factory=dict)
     _usable: dict[int, tuple[Pair, ...]] = field(default_factory=dict)
 
     def compile(self, root: Node, key: Mapping[str, Expression]) -> Program:
-        wants = [Want(each, nulls=True, name=f"w{n}") for n, each in enumerate(key.values())]
+        wants = [Want(each, nulls=True, place=n) for n, each in enumerate(key.values())]
         upward = tuple(
             (scan.table, self.values(root, wants, _state_or_change(scan.number), scan.number))
             for scan in root.scans
@@ -112,7 +123,6 @@ class _Compiler:
             upward,
             tuple(self.statements),
             rows,
-            tuple(self.temporary),
             {table: tuple(texts) for table, texts in self.derived.items()},
             _stacks_static(root),
         )
@@ -123,25 +133,26 @@ class _Compiler:
         self,
         node: Node,
         wants: Sequence[Want],
-        source: Callable[[Scan], str],
+        source: Callable[[Scan], tuple[str, ...]],
         changed: int | None = None,
-    ) -> str:
-        """SQL of the values of `wants` (as w0, w1, …) in the rows of a node, or in more than these.
+    ) -> Relation:
+        """The values of `wants` (as w0, w1, …) in the rows of a node, or in more than these.
 
         With `changed`, in the rows that come from this scan at least.
         """
         if isinstance(node, Scan):
-            named_columns = (f"{self.column(node, w)} AS w{n}" for n, w in enumerate(wants))
-            return f"SELECT {', '.join(named_columns)} FROM {source(node)}"
+            return Rows(source(node), tuple(self.column(node, want) for want in wants))
         if isinstance(node, Made):
             return self.values(node.child, below(node, wants), source, changed)
         if isinstance(node, Stacked):
             if changed is None and not all(child.scans for child in node.children):
                 raise NotByRow("comes in part from rows that are in no table")
-            return " UNION ALL ".join(
-                self.values(child, in_child(node, n, wants), source, changed)
-                for n, child in enumerate(node.children)
-                if changed is None or has_scan(child, changed)
+            return Union(
+                tuple(
+                    self.values(child, in_child(node, n, wants), source, changed)
+                    for n, child in enumerate(node.children)
+                    if changed is None or has_scan(child, changed)
+                )
             )
         if isinstance(node, Matched):
             return self._values_matched(node, wants, source, changed)
@@ -151,9 +162,9 @@ class _Compiler:
         self,
         node: Matched,
         wants: Sequence[Want],
-        source: Callable[[Scan], str],
+        source: Callable[[Scan], tuple[str, ...]],
         changed: int | None,
-    ) -> str:
+    ) -> Relation:
         if is_split(node, wants):
             return self._values_split(node, wants, source, changed)
         on_left = [comes_from_left(node, want) for want in wants]
@@ -169,29 +180,26 @@ class _Compiler:
         lefts = self.values(node.left, [*left, *compared(pairs, "left")], source, changed)
         rights = self.values(node.right, [*right, *compared(pairs, "right")], source, changed)
         counts, shown = {True: 0, False: 0}, []
-        for n, is_left in enumerate(on_left):
-            shown.append(f"{'l' if is_left else 'r'}.w{counts[is_left]} AS w{n}")
+        for is_left in on_left:
+            shown.append((is_left, counts[is_left]))
             counts[is_left] += 1
-        condition = " AND ".join(
-            f"l.w{len(left) + n} {equals(pair.nulls)} r.w{len(right) + n}"
-            for n, pair in enumerate(pairs)
-        )
-        return f"SELECT {', '.join(shown)} FROM ({lefts}) l JOIN ({rights}) r ON {condition}"
+        on = tuple((len(left) + n, len(right) + n, pair.nulls) for n, pair in enumerate(pairs))
+        return Join(lefts, rights, on, tuple(shown))
 
     def _values_split(
         self,
         node: Matched,
         wants: Sequence[Want],
-        source: Callable[[Scan], str],
+        source: Callable[[Scan], tuple[str, ...]],
         changed: int | None,
-    ) -> str:
+    ) -> Relation:
         left, right = halves(node, wants)
         if changed is None:
             sides = (
                 self.values(node.left, left, source),
                 self.values(node.right, right, source),
             )
-            return " UNION ALL ".join(sides)
+            return Union(sides)
         here, there, side, other, far = (
             (node.left, node.right, left, "right", right)
             if has_scan(node.left, changed)
@@ -204,11 +212,9 @@ class _Compiler:
         near = compared(pairs, "left" if other == "right" else "right")
         keys = self.values(here, near, source, changed)
         partners = self.values(there, [*far, *compared(pairs, other)], source)
-        condition = " AND ".join(
-            f"n.w{n} {equals(pair.nulls)} f.w{len(far) + n}" for n, pair in enumerate(pairs)
-        )
-        shown = ", ".join(f"f.w{n} AS w{n}" for n in range(len(far)))
-        return f"{own} UNION ALL SELECT {shown} FROM ({keys}) n JOIN ({partners}) f ON {condition}"
+        on = tuple((n, len(far) + n, pair.nulls) for n, pair in enumerate(pairs))
+        shown = tuple((False, n) for n in range(len(far)))
+        return Union((own, Join(keys, partners, on, shown)))
 
     # ---- rows that decide over given values -------------------------------------------------------
 
@@ -217,15 +223,8 @@ class _Compiler:
     ) -> dict[int, tuple[str, ...]]:
         """Statements that find all rows which decide over the values in `relation`; where, by scan."""
         if isinstance(node, Scan):
-            name = self._temporary("rows")
-            condition = " AND ".join(
-                f"s.{self.column(node, want)} {equals(want.nulls)} x.{want.name}" for want in wants
-            )
-            self.statements.append(
-                f"CREATE TEMP TABLE {name} AS "
-                f"SELECT s.* FROM t{node.table} s SEMI JOIN {relation} x ON {condition}"
-            )
-            return {node.number: (name,)}
+            on = tuple((self.column(node, want), want.place, want.nulls) for want in wants)
+            return {node.number: (self._named("rows", Semi(node.table, relation, on)),)}
         if isinstance(node, Made):
             return self.restrict(node.child, below(node, wants), relation)
         if isinstance(node, Stacked):
@@ -264,16 +263,9 @@ class _Compiler:
         near, far = ("left", "right") if of_left else ("right", "left")
         pairs = self.pairs(node)
 
-        def restricted(scan: Scan) -> str:
-            tables = found[scan.number]
-            if len(tables) == 1:
-                return tables[0]
-            return "(" + " UNION ALL ".join(f"SELECT * FROM {name}" for name in tables) + ")"
-
         here, there = (node.left, node.right) if of_left else (node.right, node.left)
-        values = self.values(here, compared(pairs, near), restricted)
-        name = self._temporary("keys")
-        self.statements.append(f"CREATE TEMP TABLE {name} AS SELECT DISTINCT * FROM ({values})")
+        values = self.values(here, compared(pairs, near), lambda scan: found[scan.number])
+        name = self._named("keys", Distinct(values))
         return self.restrict(there, compared(pairs, far), name)
 
     # ---- what can be compared ---------------------------------------------------------------------
@@ -296,8 +288,8 @@ class _Compiler:
     def _can(self, node: Node, expression: Expression, nulls: bool) -> bool:
         trial = _Compiler(self.columns)
         try:
-            trial.values(node, [Want(expression, nulls)], lambda scan: f"t{scan.table}")
-            trial.restrict(node, [Want(expression, nulls, "w0")], TOUCHED)
+            trial.values(node, [Want(expression, nulls)], lambda scan: (f"t{scan.table}",))
+            trial.restrict(node, [Want(expression, nulls)], TOUCHED)
         except NotByRow:
             return False
         return True
@@ -316,9 +308,10 @@ class _Compiler:
             known.append(spelt)
         return f"d{known.index(spelt)}"
 
-    def _temporary(self, what: str) -> str:
-        self.temporary.append(f"{what}{len(self.temporary)}")
-        return self.temporary[-1]
+    def _named(self, what: str, statement: Statement) -> str:
+        name = f"{what}{len(self.statements)}"
+        self.statements.append((name, statement))
+        return name
 
 
 def _stacks_static(node: Node) -> bool:
@@ -331,5 +324,5 @@ def _stacks_static(node: Node) -> bool:
     return False
 
 
-def _state_or_change(changed: int) -> Callable[[Scan], str]:
-    return lambda scan: f"{'change' if scan.number == changed else 't'}{scan.table}"
+def _state_or_change(changed: int) -> Callable[[Scan], tuple[str, ...]]:
+    return lambda scan: (f"{'change' if scan.number == changed else 't'}{scan.table}",)

@@ -20,8 +20,6 @@ RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 def rows(records: DataFrame, table: Table) -> DataFrame:
     """The table, from the records of its topic from the first one on; bad values are left out."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     read = Decoder([table]).frame(records, "timestamp")
     # Through Python and back: Spark would else move conditions to below what they look at, and with them
     # copies of all expressions that read a value.
@@ -29,9 +27,17 @@ def rows(records: DataFrame, table: Table) -> DataFrame:
     changes = read.select("p", "o", "timestamp", "t0.*")
     has_key = " AND ".join(f"c{n} IS NOT NULL" for n in table.keys)
     changes = changes.where(f"emptied OR ({has_key})")
+    for name in table.required:
+        changes = changes.where(f"emptied OR gone OR c{table.row.names.index(name)} IS NOT NULL")
+    return _latest(_steps(after_truncates(changes), table), table)
+
+
+def after_truncates(changes: DataFrame) -> DataFrame:
+    """Without what came before a truncate in its partition, and without that."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     emptied = changes.where("emptied").groupBy("p").agg(F.max("o").alias("until"))
-    steps = _steps(changes, table).join(emptied, "p", "left").where("until IS NULL OR o > until")
-    return _latest(steps, table)
+    return changes.join(emptied, "p", "left").where("until IS NULL OR o > until")
 
 
 def _steps(changes: DataFrame, table: Table) -> DataFrame:
@@ -57,7 +63,7 @@ def _latest(steps: DataFrame, table: Table) -> DataFrame:
 
     names = [f"c{n}" for n in range(len(table.row.names))]
     row = F.struct("gone", *names)
-    # The records of a key are in one partition, where the offset is their order.
+    # As in `netting`: in one partition the offset is the order, in several the time.
     if_one = F.max_by(row, F.struct("o", "step"))
     last = F.max_by(row, F.struct("timestamp", "p", "o", "step"))
     same = F.min("p") == F.max("p")

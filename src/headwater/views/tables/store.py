@@ -4,7 +4,7 @@ One DuckDB file below the query's checkpoint, owned by the driver. A batch is on
 after the target has the batch; so the state is never ahead of the target.
 
     t0, t1, …   a table: c0, c1, … its columns; d0, … what joins and groups compare besides; p the
-                partition of the log that a row came from (a truncate is told in each)
+                partition of the log that a row came from (a truncate is told in each), ts its time
     held        the view: k0, k1, … its key; h a digest of the row
     state       the last batch, and for which query this is
 
@@ -15,21 +15,24 @@ not be used for the many keys of a batch.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.views.tables.program import TOUCHED, Program
-from headwater.views.target import Misfit
+from headwater.views.targets.contract import Misfit
 
 FILE = "state.duckdb"
+SMALL_ROWS = 20_000
 SETTINGS = {
     "TimeZone": "'UTC'",
     "preserve_insertion_order": "false",
@@ -93,6 +96,7 @@ class Store:
             self.connection = duckdb.connect(str(folder / FILE))
         for name, value in SETTINGS.items():
             self.connection.execute(f"SET {name} = {value}")
+        self._threads = 0
         self.batch = self._open(query)
         _OPEN.add(self)
 
@@ -111,14 +115,16 @@ class Store:
                 return -1
             if found[0][1] != query:
                 raise Misfit(
-                    f"the state in {self.folder} is that of another query; build the view anew, with "
+                    f"the state in {self.folder} is that of another query; rebuild the view, with "
                     "headwater rebuild or another name"
                 )
+            for n in range(len(self.tables)):  # versions before kept no time
+                self.run(f"ALTER TABLE t{n} ADD COLUMN IF NOT EXISTS ts BIGINT")
         return int(found[0][0])
 
     def _create(self) -> None:
         for n, table in enumerate(self.tables):
-            columns = table.columns.append(pa.field("p", pa.int32()))
+            columns = pa.schema([*table.columns, ("p", pa.int32()), ("ts", pa.int64())])
             self._create_as(f"t{n}", columns.empty_table())
         keys = [self.view.schema.field(name).type for name in self.view.key]
         fields = [pa.field(f"k{n}", kind) for n, kind in enumerate(keys)]
@@ -137,7 +143,8 @@ class Store:
         try:
             yield
         except BaseException:
-            self.run("ROLLBACK")
+            with suppress(duckdb.Error):  # perhaps it is done; what went wrong before is to be told
+                self.run("ROLLBACK")
             raise
         self.run("COMMIT")
 
@@ -148,9 +155,15 @@ class Store:
             self.connection.register(name, table)
         try:
             yield
-        finally:
-            for name in tables:
-                self.connection.unregister(name)
+        except BaseException:
+            with suppress(duckdb.Error):  # refused in a transaction that has failed
+                self._take_back(tables)
+            raise
+        self._take_back(tables)
+
+    def _take_back(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.connection.unregister(name)
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         self.connection.execute(sql, list(values)) if values else self.connection.execute(sql)
@@ -165,45 +178,50 @@ class Store:
     def count(self, name: str) -> int:
         return int(self.rows(f"SELECT count(*) FROM {name}")[0][0])
 
+    def expect(self, rows: int) -> None:
+        """Let DuckDB take one thread for few rows: to wake others costs more than they would do."""
+        threads = 1 if rows <= SMALL_ROWS else os.cpu_count() or 1
+        if threads != self._threads:
+            self.run(f"SET threads = {threads}")
+            self._threads = threads
+
     def finish(self, batch: int) -> None:
         """Say, in the transaction at hand, that this batch is in the state."""
         self.run("UPDATE state SET batch = $1", [batch])
 
     # ---- steps 2 and 3: which keys are touched, which rows decide over them -----------------------
 
-    def touch(self, program: Program, changed: Sequence[int], side: str) -> None:
-        """Add the keys that the changed rows of tables touch, as they were or as they are."""
-        parts = []
-        for n in changed:
-            self.run(f"CREATE OR REPLACE TEMP VIEW change{n} AS SELECT * FROM {side}{n}")
-            parts += [sql for table, sql in program.upward if table == n]
-        found = " UNION ALL ".join(parts)
+    def touch(self, program: Program, changed: Mapping[int, str], *, more: bool = False) -> None:
+        """Note the keys that changed rows of tables touch, given as SQL; `more`: besides those known."""
+        rows = ", ".join(f"change{n} AS ({sql})" for n, sql in changed.items())
+        parts = [each.sql for table, each in program.upward if table in changed]
+        found = f"WITH {rows} SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)})"
+        if not more:
+            self.run(f"CREATE OR REPLACE TEMP TABLE {TOUCHED} AS {found}")
+            return
         names = [f"w{n}" for n in range(len(program.key))]
-        if side == "before":
-            self.run(f"CREATE OR REPLACE TEMP TABLE {TOUCHED} AS SELECT DISTINCT * FROM ({found})")
-        else:
-            known = " AND ".join(f"f.{name} IS NOT DISTINCT FROM t.{name}" for name in names)
-            self.run(
-                f"INSERT INTO {TOUCHED} SELECT DISTINCT f.* FROM ({found}) f "
-                f"ANTI JOIN {TOUCHED} t ON {known}"
-            )
+        known = " AND ".join(f"f.{name} IS NOT DISTINCT FROM t.{name}" for name in names)
+        self.run(
+            f"INSERT INTO {TOUCHED} SELECT f.* FROM ({found}) f ANTI JOIN {TOUCHED} t ON {known}"
+        )
 
     def deciding(self, program: Program) -> dict[int, pa.Table]:
         """The rows of every table that decide over the touched keys."""
-        for name in program.temporary:
-            self.run(f"DROP TABLE IF EXISTS {name}")
-        for sql in program.downward:
-            self.run(sql)
-        return {n: self._own_columns(n, names) for n, names in program.rows.items()}
+        found = {}
+        for n, names in program.rows.items():
+            parts = (f"{name} AS MATERIALIZED ({sql})" for name, sql in program.needed_for(names))
+            found[n] = self._own_columns(n, names, f"WITH {', '.join(parts)} ")
+        return found
 
     def whole(self) -> dict[int, pa.Table]:
         """All rows of every table."""
         return {n: self._own_columns(n, (f"t{n}",)) for n in range(len(self.tables))}
 
-    def _own_columns(self, table: int, places: Sequence[str]) -> pa.Table:
+    def _own_columns(self, table: int, places: Sequence[str], named: str = "") -> pa.Table:
         """Rows without the columns that only the state needs; those found twice, once."""
         shown = ", ".join(self.nothing_of(table).column_names)
-        return self.arrow(" UNION ".join(f"SELECT {shown} FROM {place}" for place in places))
+        rows = " UNION ".join(f"SELECT {shown} FROM {place}" for place in places)
+        return self.arrow(named + rows)
 
     def nothing_of(self, table: int) -> pa.Table:
         """A table's own columns, without rows."""
@@ -221,7 +239,7 @@ class Store:
         places = [self.view.schema.get_field_index(name) for name in self.view.key]
         numbered = result.rename_columns([f"v{n}" for n in range(result.num_columns)])
         numbered = numbered.append_column("n", pa.array(range(result.num_rows), pa.int64()))
-        values = _hashed(result.schema)
+        values = hashed(result.schema)
         shown = ", ".join(f"v{place} AS {key}" for place, key in zip(places, keys, strict=True))
         only = among = ""
         if followed is not None:
@@ -232,29 +250,38 @@ class Store:
             among = f"SEMI JOIN {TOUCHED} t ON " + " AND ".join(
                 f"held.k{k} IS NOT DISTINCT FROM t.w{w}" for w, k in pairs
             )
-        with self.lent(result=numbered):
-            self.run(
-                f"CREATE OR REPLACE TEMP TABLE fresh AS SELECT {shown}, hash({values}) AS h, n "
-                f"FROM result {only}"
-            )
-        self.run(
-            f"CREATE OR REPLACE TEMP TABLE known AS SELECT held.rowid AS place, held.* FROM held {among}"
-        )
         listed = ", ".join(keys)
         same = " AND ".join(f"f.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
-        twice = self.rows(f"SELECT {listed} FROM fresh GROUP BY ALL HAVING count(*) > 1 LIMIT 1")
-        self.run(
-            "CREATE OR REPLACE TEMP TABLE changed AS "
-            f"SELECT * FROM fresh f ANTI JOIN known o ON {same} AND f.h = o.h"
-        )
-        changed = self.arrow("SELECT n FROM changed ORDER BY n")
-        gone = self.arrow(f"SELECT {listed} FROM known o ANTI JOIN fresh f ON {same}")
+        theirs = ", ".join(f"o.{key} AS o{key}" for key in keys)
+        fresh = f"SELECT {shown}, hash({values}) AS h, n FROM result {only}"
+        known = f"SELECT held.rowid AS place, held.* FROM held {among}"
+        with self.lent(result=numbered):
+            self.run(
+                f"""CREATE OR REPLACE TEMP TABLE compared AS
+                SELECT f.*, o.place, {theirs} FROM ({fresh}) f FULL JOIN ({known}) o ON {same}
+                WHERE f.h IS DISTINCT FROM o.h"""
+            )
+            twice = (
+                []
+                if self._are_distinct(result)
+                else self.rows(
+                    f"SELECT {listed} FROM ({fresh}) GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
+                )
+            )
+        shown = ", ".join(f"o{key} AS {key}" for key in keys)
+        found = self.arrow(f"SELECT n, {shown} FROM compared ORDER BY n")
+        is_gone = found["n"].is_null()
+        gone = found.filter(is_gone).drop_columns(["n"])
         return Difference(
-            result.take(changed.column("n")),
+            result.take(found["n"].drop_null()),
             gone.rename_columns(list(self.view.key)),
             twice[0] if twice else None,
             just_found=True,
         )
+
+    def _are_distinct(self, result: pa.Table) -> bool:
+        """Whether no two rows have one key, as far as that is easily seen."""
+        return len(self.view.key) == 1 and are_distinct(result[self.view.key[0]])
 
     def no_difference(self) -> Difference:
         keys = pa.schema([self.view.schema.field(name) for name in self.view.key])
@@ -265,15 +292,13 @@ class Store:
         keys = self.view.keys
         listed = ", ".join(keys)
         if difference.just_found:
-            same = " AND ".join(f"f.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
-            kept = f"SELECT o.place FROM known o ANTI JOIN fresh f ON {same} AND f.h = o.h"
-            self.run(f"DELETE FROM held WHERE rowid IN ({kept})")
-            self.run(f"INSERT INTO held SELECT {listed}, h FROM changed")
+            self.run("DELETE FROM held WHERE rowid IN (SELECT place FROM compared)")
+            self.run(f"INSERT INTO held SELECT {listed}, h FROM compared WHERE n IS NOT NULL")
             return
         places = [self.view.schema.get_field_index(name) for name in self.view.key]
         rows = difference.rows.rename_columns([f"v{n}" for n in range(len(self.view.schema))])
         shown = ", ".join(f"v{place} AS {key}" for place, key in zip(places, keys, strict=True))
-        values = _hashed(rows.schema)
+        values = hashed(rows.schema)
         same = " AND ".join(f"held.{key} IS NOT DISTINCT FROM o.{key}" for key in keys)
         with self.lent(fresh_rows=rows, gone=difference.gone.rename_columns(list(keys))):
             old = f"SELECT {shown} FROM fresh_rows UNION ALL SELECT {listed} FROM gone"
@@ -281,14 +306,31 @@ class Store:
             self.run(f"INSERT INTO held SELECT {shown}, hash({values}) FROM fresh_rows")
 
 
-def _hashed(schema: pa.Schema) -> str:
-    """What a row's digest is made of. DuckDB's hash of an empty list, of a struct or list with nothing but
-    nulls and of no value is the same: the text of such values tells them apart."""
-    names = [f"v{n}" for n in range(len(schema))]
-    nested = [
-        f"CAST(v{n} AS VARCHAR)" for n, kind in enumerate(schema.types) if pa.types.is_nested(kind)
-    ]
-    return ", ".join([*names, *nested])
+def are_distinct(column: pa.ChunkedArray) -> bool:
+    """Whether no value is there twice; False as well where Arrow cannot tell, or tells two zeros apart."""
+    if pa.types.is_floating(column.type):
+        return False
+    try:
+        return bool(pc.count_distinct(column, mode="all").as_py() == len(column))
+    except pa.ArrowNotImplementedError:
+        return False
+
+
+def exactly(columns: pa.Schema, side: str = "") -> list[str]:
+    """SQL of all that makes a row this one and no other. DuckDB compares 0.0 and -0.0 as equal, and its hash
+    of an empty list, of a struct or list with nothing but nulls and of no value is the same: the sign, and
+    the text of such values, tell them apart."""
+    names = [f"{side}{name}" for name in columns.names]
+    kinds = list(zip(names, columns.types, strict=True))
+    signs = [f"signbit({name})" for name, kind in kinds if pa.types.is_floating(kind)]
+    texts = [f"CAST({name} AS VARCHAR)" for name, kind in kinds if pa.types.is_nested(kind)]
+    return [*names, *signs, *texts]
+
+
+def hashed(schema: pa.Schema) -> str:
+    """What a row's digest is made of."""
+    numbered = pa.schema([field.with_name(f"v{n}") for n, field in enumerate(schema)])
+    return ", ".join(exactly(numbered))
 
 
 @dataclass(frozen=True)

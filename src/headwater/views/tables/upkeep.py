@@ -3,13 +3,16 @@
     1  the rows that change, as they were and as they are                         (netting)
     2  the view's keys that they touch, before in the old state, after in the new (program)
     3  the view's function on the rows that decide over these keys                (frames)
-    4  the difference from what the view holds                                    (store)
+       or, for an aggregate that can be kept so, its totals                       (totals)
+    4  the difference from what the view holds                                    (store, memory)
 
-    then   pending ──▶ the target, with the position ──▶ the state, with the batch
+    then   what is to be done, on disk ──▶ the target, with the position ──▶ the state, with the batch
 
-The state's transaction is open all the while. If the driver ends before the target has the batch, nothing
-has happened; if after, the batch comes again and `pending` says what was done. The state can therefore be
-behind the target by one batch, and never ahead of it.
+A small batch of a small state is done in memory, and what it does is added to the journal; any other by the
+state's engine, in one transaction that is open all the while, with `pending` in the journal's place. If the
+driver ends before the target has the batch, nothing has happened; if after, the batch comes again and what
+was written says what was done. The state, journal included, can therefore be behind the target by one batch,
+and never ahead of it.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.views.tables import netting, pending
-from headwater.views.tables.decoding import Table
+from headwater.views.tables import lookup, netting, pending
+from headwater.views.tables.memory import Memory
+from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import Program
-from headwater.views.tables.store import Difference, Store, TableShape, ViewShape
-from headwater.views.target import Misfit
+from headwater.views.tables.state import State
+from headwater.views.tables.store import Difference, Store
+from headwater.views.tables.totals import Totals
+from headwater.views.targets.contract import Misfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,47 +39,50 @@ Compute = Callable[[Mapping[int, "pa.Table"]], "pa.Table"]
 Write = Callable[[Difference], None]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All that is known of a view over tables before its first batch."""
-
-    name: str
-    tables: Sequence[Table]
-    columns: Sequence[pa.Schema]
-    """Of each table's state: c0, c1, …, d0, …."""
-    result: pa.Schema
-    key: tuple[str, ...]
-    program: Program | None
-    """None: computed as a whole in every batch."""
-    query: str
-    """The query, as text: state of another one is not used."""
-
-    def store(self, folder: Path) -> Store:
-        shapes = [
-            TableShape(columns, table.keys, table.topic)
-            for table, columns in zip(self.tables, self.columns, strict=True)
-        ]
-        return Store(folder, shapes, ViewShape(self.result, self.key), self.query)
-
-
 @dataclass
 class Upkeep:
     """A view over tables, kept current by one run of its query."""
 
     plan: Plan
     folder: Path
-    _store: Store | None = field(default=None, init=False)
+    in_memory: bool = True
+    """Whether a small state may be kept there; for tests."""
+    _state: State | None = field(default=None, init=False)
+
+    @property
+    def state(self) -> State:
+        if self._state is None:
+            self._state = self.plan.state(self.folder, in_memory=self.in_memory)
+        return self._state
 
     @property
     def store(self) -> Store:
-        if self._store is None:
-            self._store = self.plan.store(self.folder)
-        return self._store
+        return self.state.store
+
+    @property
+    def batch(self) -> int:
+        """The last that is in the state."""
+        return self.state.batch
+
+    @property
+    def totals(self) -> Totals | None:
+        plan = self.plan
+        if plan.aggregation is None or plan.program is None:
+            return None
+        shown = [plan.aggregation.shown[plan.result.names.index(k)] for k in plan.program.key]
+        groups = [each for each in shown if isinstance(each, int)]
+        return Totals(self.store, plan.aggregation, groups, plan.result)
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        if self._state is not None:
+            self._state.close()
+            self._state = None
+
+    def let_go(self) -> None:
+        """As the end of the process would: what is in memory is in the journal."""
+        if self._state is not None:
+            self._state.let_go()
+            self._state = None
 
     def apply(
         self,
@@ -86,49 +95,120 @@ class Upkeep:
 
         `write` brings a difference into the target, and ignores it if that has the batch already.
         """
-        store = self.store
-        if batch <= store.batch:
+        state = self.state
+        begun = state.begun(batch)
+        if batch <= state.batch:
             return
-        if batch != store.batch + 1:
+        if batch != state.batch + 1:
             raise Misfit(
                 f"the checkpoint of the view {self.plan.name!r} goes on with batch {batch}, and the "
-                f"state of its tables ends with {store.batch}; put back what is missing, or build the "
-                "view anew with headwater rebuild"
+                f"state of its tables ends with {state.batch}; put back what is missing, or rebuild the "
+                "view with headwater rebuild"
             )
-        with store.transaction():
-            done = pending.read(self.folder, batch)
-            if done is None:
-                difference = self._compute(batch, changes(), compute)
-            else:
-                difference = done[1]
-                for n, rows in done[0].items():
-                    netting.reapply(store, n, rows)
+        if begun is not None:
+            write(begun.difference)
+            state.redo(begun)
+            return
+        given = changes()
+        memory = None if self._program(batch) is None else state.memory_for(given)
+        if memory is None:
+            self._by_store(batch, given, compute, write)
+        else:
+            self._by_memory(memory, batch, given, compute, write)
+
+    # ---- in memory ------------------------------------------------------------------------------
+
+    def _by_memory(
+        self,
+        memory: Memory,
+        batch: int,
+        changes: Sequence[pa.Table],
+        compute: Compute,
+        write: Write,
+    ) -> None:
+        plan, tables, state = self.plan, memory.tables, self.state
+        assert plan.program is not None
+        with memory.batch():
+            nets = {n: netting.net_in_memory(tables[n], rows) for n, rows in enumerate(changes)}
+            found = {n: each for n, each in nets.items() if each}
+            keys = lookup.apply(tables, plan.program, found)
+            difference = self.store.no_difference()
+            if keys is not None:
+                result = compute(lookup.deciding(tables, plan.program, keys))
+                difference = plan.distinct(
+                    memory.differing(result, keys, plan.followed, state.digests)
+                )
+            kept = {n: netting.kept(tables[n], each) for n, each in found.items()}
+            state.begin(batch, kept, difference)
             write(difference)
-            store.hold(difference)
-            store.finish(batch)
-        store.batch = batch
+        memory.hold(difference)
+        state.finish(batch)
+
+    # ---- by the state's engine ------------------------------------------------------------------
+
+    def _by_store(
+        self, batch: int, changes: Sequence[pa.Table], compute: Compute, write: Write
+    ) -> None:
+        store = self.store
+        try:
+            with store.transaction():
+                difference = self._compute(batch, changes, compute)
+                write(difference)
+                store.hold(difference)
+                store.finish(batch)
+            store.batch = batch
+        finally:
+            if store.batch != batch:
+                self.state.look_again(batch)
+        self.state.finish(batch)
 
     def _compute(self, batch: int, changes: Sequence[pa.Table], compute: Compute) -> Difference:
         store, program = self.store, self._program(batch)
-        changed = [n for n, rows in enumerate(changes) if rows.num_rows]
-        changed = [n for n in changed if netting.net(store, n, changes[n])]
+        store.expect(sum(rows.num_rows for rows in changes))
+        found = [netting.net(store, n, rows) for n, rows in enumerate(changes) if rows.num_rows]
+        found = [each for each in found if each.kept.num_rows]
         # A table that the query does not look at is kept as well: another query may.
+        changed = [each.number for each in found if each.changed]
         touching = [n for n in changed if program is None or program.looks_at(n)]
-        if program is not None and touching:
-            store.touch(program, touching, "before")
-        for n in changed:
-            netting.apply(store, n)
+        were = [n.number for n in found if n.was_there and n.number in touching]
+        if program is not None and were:
+            store.touch(program, {n: netting.before(store.tables[n], n) for n in were})
+        for each in found:
+            netting.apply(store, each)
+        if program is not None:
+            self._total(batch, touching)
         if not touching and batch > 0:
             return store.no_difference()
-        if program is not None:
-            store.touch(program, touching, "after")
-            rows = store.deciding(program)
-        else:
+        result = None
+        if program is None:
             rows = store.whole()
-        rows = {n: rows.get(n, store.nothing_of(n)) for n in range(len(store.tables))}
-        difference = self._difference(compute(rows), program)
-        pending.write(self.folder, batch, {n: netting.kept(store, n) for n in changed}, difference)
+        else:
+            after = {n: netting.after(store.tables[n], n) for n in touching}
+            store.touch(program, after, more=bool(were))
+            if self.totals is not None:
+                result = self.totals.touched()
+            rows = store.deciding(program) if result is None else {}
+        if result is None:
+            result = compute(
+                {n: rows.get(n, store.nothing_of(n)) for n in range(len(store.tables))}
+            )
+        difference = self._difference(result, program)
+        pending.write(self.folder, batch, {n.number: n.kept for n in found}, difference)
         return difference
+
+    def _total(self, batch: int, touching: Sequence[int]) -> None:
+        """Bring the totals up to date with the tables, where the view is kept by totals."""
+        totals = self.totals
+        if totals is None:
+            return
+        if not totals.are_of(batch - 1):
+            totals.count()  # the first time, or a batch was done again as `pending` says
+        elif touching:
+            table = self.store.tables[totals.of.table]
+            totals.move(
+                netting.before(table, totals.of.table), netting.after(table, totals.of.table)
+            )
+        totals.finish(batch)
 
     def _program(self, batch: int) -> Program | None:
         """None: as a whole. So is the first batch of every view: rows that are in no table (a list, a file)
@@ -136,16 +216,5 @@ class Upkeep:
         return None if batch == 0 else self.plan.program
 
     def _difference(self, result: pa.Table, program: Program | None) -> Difference:
-        plan = self.plan
-        followed = None
-        if program is not None:
-            followed = {w: plan.key.index(name) for w, name in enumerate(program.key)}
-        found = self.store.differing(result, followed)
-        if found.twice is not None:
-            values = ", ".join(map(str, found.twice))
-            raise Misfit(
-                f"the view {plan.name!r} has two rows with the key ({values}); "
-                f"{', '.join(plan.key)} must be different in every row: add columns to the key, or group "
-                "by it"
-            )
-        return found
+        followed = None if program is None else self.plan.followed
+        return self.plan.distinct(self.store.differing(result, followed))

@@ -30,7 +30,7 @@ class Want:
     expression: Expression
     nulls: bool
     """Whether "no value" is one of them; where not, values are only compared with others."""
-    name: str = ""
+    place: int = 0
     """Of the column of the relation that the values are compared with."""
 
 
@@ -38,12 +38,8 @@ def has_scan(node: Node, number: int) -> bool:
     return any(scan.number == number for scan in node.scans)
 
 
-def equals(nulls: bool) -> str:
-    return "IS NOT DISTINCT FROM" if nulls else "="
-
-
 def compared(pairs: Sequence[Pair], side: str) -> list[Want]:
-    return [Want(getattr(pair, side), pair.nulls, f"w{n}") for n, pair in enumerate(pairs)]
+    return [Want(getattr(pair, side), pair.nulls, n) for n, pair in enumerate(pairs)]
 
 
 def below(node: Made, wants: Sequence[Want]) -> list[Want]:
@@ -52,7 +48,7 @@ def below(node: Made, wants: Sequence[Want]) -> list[Want]:
     for want in wants:
         if not refs(want.expression) <= node.outputs:
             raise NotByRow(node.rest)
-        found.append(Want(substituted(want.expression, node.made), want.nulls, want.name))
+        found.append(Want(substituted(want.expression, node.made), want.nulls, want.place))
     return found
 
 
@@ -60,7 +56,7 @@ def in_child(node: Stacked, number: int, wants: Sequence[Want]) -> list[Want]:
     names = {
         outer: Column(inner) for outer, inner in zip(node.columns, node.below[number], strict=True)
     }
-    return [Want(substituted(w.expression, names), w.nulls, w.name) for w in wants]
+    return [Want(substituted(w.expression, names), w.nulls, w.place) for w in wants]
 
 
 def comes_from_left(node: Matched, want: Want) -> bool:
@@ -104,7 +100,7 @@ def halves(node: Matched, wants: Sequence[Want]) -> tuple[list[Want], list[Want]
     for want in wants:
         assert isinstance(want.expression, First)
         for each in want.expression.choices:
-            half = Want(each, want.nulls, want.name)
+            half = Want(each, want.nulls, want.place)
             (left if refs(each) <= node.left.outputs else right).append(half)
     return left, right
 

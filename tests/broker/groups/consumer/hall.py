@@ -13,7 +13,7 @@ from headwater.broker.groups.consumer import timeouts
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten, heartbeat, leave
-from headwater.broker.groups.consumer.reading import read_key
+from headwater.broker.groups.consumer.record_reader import read_key
 from headwater.broker.groups.consumer.replay import Replay
 from headwater.broker.groups.consumer.steps import ConsumerLimits, Setting, expel
 from headwater.broker.groups.effects import Now
@@ -65,7 +65,7 @@ class Hall:
         return Now(self.ms, 1_700_000_000_000 + self.ms)
 
     def beat(self, beat: Beat) -> Beaten:
-        """Raises `Refused`."""
+        """Raises `HeartbeatRefused`."""
         changes = Changes(self.group)
         if beat.epoch < 0:
             member = leave(self.group, changes, beat)

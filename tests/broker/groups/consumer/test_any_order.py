@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headwater.broker.groups.consumer.group import ConsumerGroup
-from headwater.broker.groups.consumer.steps import Refused
+from headwater.broker.groups.consumer.steps import HeartbeatRefused
 
 from .hall import Client, Hall
 
@@ -39,7 +39,7 @@ class AnyOrder(RuleBasedStateMachine):
         """A client that is refused has lost its place: it lets go of everything."""
         try:
             action()
-        except Refused:
+        except HeartbeatRefused:
             client.owned = {}
             del self.clients[client.id]
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.broker.groups.consumer.assignors import ASSIGNORS, Claim, Target, range_, uniform
+from headwater.broker.groups.consumer.assignors import (
+    ASSIGNORS,
+    Assignor,
+    Claim,
+    Claims,
+    Sizes,
+    Target,
+    range_,
+    uniform,
+)
 
 A, B, C = (UUID(int=n) for n in (1, 2, 3))
 
@@ -118,3 +129,43 @@ def test_every_subscribed_partition_gets_one_subscriber(
         assert counts(after)[-1] - counts(after)[0] <= 1
         again = assign({m: Claim(t, after[m]) for m, t in then.items()}, sizes)
         assert again == after
+
+
+def calls(assign: Assignor, wanted: Claims, sizes: Sizes) -> tuple[Target, int]:
+    """What it gives, and how often it calls something; hashing topic ids is counted, too."""
+    called = [0]
+
+    def count(frame: object, event: str, argument: object) -> None:
+        called[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        target = assign(wanted, sizes)
+    finally:
+        sys.setprofile(None)
+    return target, called[0]
+
+
+def test_the_work_for_different_subscriptions_does_not_grow_with_members_times_partitions() -> None:
+    """All of it is done in one turn of the event loop."""
+    members, partitions = [f"m{n:03}" for n in range(200)], 1000
+    wanted = {m: Claim(frozenset({A, B} if m == "m000" else {A})) for m in members}
+    target, called = calls(uniform, wanted, {A: partitions, B: 1})
+    assert counts(target) == [5] * 199 + [6]
+    assert called < 20 * (len(members) + partitions) < len(members) * partitions
+
+
+@pytest.mark.parametrize("assign", ASSIGNORS.values())
+def test_the_work_does_not_grow_with_members_times_topics_that_many_subscribe_to(
+    assign: Assignor,
+) -> None:
+    members, topics = [f"m{n:03}" for n in range(300)], [UUID(int=n) for n in range(1, 301)]
+    most = frozenset(topics)
+    wanted = {m: Claim(frozenset({A}) if m == "m000" else most) for m in members}
+    target, called = calls(assign, wanted, dict.fromkeys(topics, 1))
+    assert sum(counts(target)) == len(topics)
+    assert called < 40 * (len(members) + len(topics)) < len(members) * len(topics)
+    again = {m: Claim(claim.topics, target[m]) for m, claim in wanted.items()}
+    after, called = calls(assign, again, dict.fromkeys(topics, 1))
+    assert after == target
+    assert called < 40 * (len(members) + len(topics))

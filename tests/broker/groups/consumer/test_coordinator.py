@@ -10,9 +10,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from headwater.broker.groups.classic import ClassicGroup
-from headwater.broker.groups.committed import Commit, Committer
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.heartbeat import Beat, Beaten
+from headwater.broker.groups.offset_store import Commit, Committer
 from headwater.broker.groups.subscription import write_assignment
 
 from ..desk import Desk, settle

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.broker.groups.consumer import records
 from headwater.broker.groups.consumer.member import ClassicSide, MemberState
-from headwater.broker.groups.consumer.reading import READERS, read_key
+from headwater.broker.groups.consumer.record_reader import READERS, read_key
 from headwater.broker.groups.consumer.records import CurrentValue, Key, MemberValue, RegexValue
 from headwater.broker.groups.cursor import BadRecord
 

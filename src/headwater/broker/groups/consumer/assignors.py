@@ -1,6 +1,6 @@
 """Who gets which partition: the server-side assignors `uniform` and `range`.
 
-`targets` calls one of them with the members' topics and their present targets. Pure functions; the
+`steps` calls one of them with the members' topics and their present targets. Pure functions; the
 same input gives the same output, whatever the order of members.
 
 `uniform` gives every member the same number of partitions, as nearly as subscriptions permit, and
@@ -10,8 +10,10 @@ the same numbers in topics with equally many partitions, so that joins find thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+from itertools import chain, groupby
 from uuid import UUID
 
 from headwater.broker.groups.consumer.member import Partitions
@@ -31,6 +33,8 @@ Sizes = Mapping[UUID, int]
 """Topic id → number of partitions, of every topic that somebody subscribes to."""
 Target = dict[str, dict[UUID, frozenset[int]]]
 Assignor = Callable[[Claims, Sizes], Target]
+HEAP_PAYS = 8
+"""To look through all members is quicker than a heap of them, for fewer partitions than this."""
 _Held = dict[str, set[tuple[UUID, int]]]
 
 
@@ -49,16 +53,15 @@ def uniform(claims: Claims, sizes: Sizes) -> Target:
 
 def range_(claims: Claims, sizes: Sizes) -> Target:
     held: _Held = {member: set() for member in claims}
+    members = sorted(claims, key=lambda member: (claims[member].instance_id or member, member))
+    crowds = _Crowds(members, claims, sizes)
     for topic_id, count in sizes.items():
-        takers = sorted(
-            (member for member, claim in claims.items() if topic_id in claim.topics),
-            key=lambda member: (claims[member].instance_id or member, member),
-        )
+        takers = crowds.takers(topic_id)
         if not takers:
             continue
         each, extra = divmod(count, len(takers))
         start = 0
-        for index, member in enumerate(takers):
+        for index, member in enumerate(takers[:count]):
             end = start + each + (index < extra)
             held[member].update((topic_id, number) for number in range(start, end))
             start = end
@@ -80,7 +83,7 @@ def _kept(claims: Claims, sizes: Sizes, members: list[str]) -> tuple[_Held, list
                 mine = {(topic_id, number) for number in numbers if number < size} - taken
                 held[member] |= mine
                 taken |= mine
-    wanted = frozenset().union(*(claim.topics for claim in claims.values()))
+    wanted = frozenset().union(*{claim.topics for claim in claims.values()})
     free = [
         (topic_id, number)
         for topic_id in sorted(wanted & sizes.keys())
@@ -114,34 +117,102 @@ def _share_alike(held: _Held, free: list[tuple[UUID, int]], members: list[str]) 
             place += 1
 
 
+class _Crowds:
+    """Who may take a topic. Topics that the same members may take have one crowd: where many subscribe to the
+    same, there are few crowds, and little to find out, however many topics and members there are."""
+
+    def __init__(self, members: list[str], claims: Claims, sizes: Sizes) -> None:
+        """Crowds have their members in the order of these."""
+        kinds: dict[frozenset[UUID], int] = {}
+        places: list[list[int]] = []
+        for place, member in enumerate(members):
+            kind = kinds.setdefault(claims[member].topics, len(kinds))
+            if kind == len(places):
+                places.append([])
+            places[kind].append(place)
+        wanted_by: dict[UUID, list[int]] = {topic_id: [] for topic_id in sizes}
+        for topics, kind in kinds.items():
+            for topic_id in topics:
+                if (found := wanted_by.get(topic_id)) is not None:
+                    found.append(kind)
+        numbers: dict[tuple[int, ...], int] = {}
+        self.of = {
+            topic_id: numbers.setdefault(tuple(each), len(numbers))
+            for topic_id, each in wanted_by.items()
+        }
+        """Topic → the number of its crowd."""
+        ordered = (sorted(chain.from_iterable(places[n] for n in some)) for some in numbers)
+        self.members = [[members[place] for place in crowd] for crowd in ordered]
+
+    def takers(self, topic_id: UUID) -> list[str]:
+        return self.members[self.of[topic_id]]
+
+
 def _share_by_subscription(
     held: _Held, free: list[tuple[UUID, int]], claims: Claims, sizes: Sizes
 ) -> None:
     """Different subscriptions: the least loaded takes each free one, then loads are evened out."""
-    takers = {
-        topic_id: [member for member in held if topic_id in claims[member].topics]
-        for topic_id in sizes
-    }
+    crowds = _Crowds(sorted(held), claims, sizes)
+    loads = {member: len(partitions) for member, partitions in held.items()}
+
+    def crowd(partition: tuple[UUID, int]) -> int:
+        return crowds.of[partition[0]]
+
     # Topics that few can take come first, while those few still have room.
-    for topic_id, number in sorted(free, key=lambda each: (len(takers[each[0]]), each)):
-        member = min(takers[topic_id], key=lambda m: (len(held[m]), m))
-        held[member].add((topic_id, number))
-    while _even_out(held, takers):
+    ordered = sorted(free, key=lambda each: (len(crowds.takers(each[0])), crowd(each)))
+    for number, some in groupby(ordered, key=crowd):
+        partitions = list(some)
+        members = _least(crowds.members[number], len(partitions), loads)
+        for partition, member in zip(partitions, members, strict=True):
+            held[member].add(partition)
+    while _even_out(held, crowds, loads):
         pass
 
 
-def _even_out(held: _Held, takers: dict[UUID, list[str]]) -> bool:
+def _least(members: list[str], count: int, loads: dict[str, int]) -> Iterator[str]:
+    """Who is to have the next one, so many times; each counts as had. Members are in the order of names:
+    of those with as few, the first is taken."""
+    if count < HEAP_PAYS:
+        for _ in range(count):
+            member = min(members, key=loads.__getitem__)
+            loads[member] += 1
+            yield member
+        return
+    line = [(loads[member], place) for place, member in enumerate(members)]
+    heapify(line)
+    for _ in range(count):
+        load, place = line[0]
+        heapreplace(line, (load + 1, place))
+        loads[members[place]] = load + 1
+        yield members[place]
+
+
+def _even_out(held: _Held, crowds: _Crowds, loads: dict[str, int]) -> bool:
     """Move partitions from members to others who have at least two fewer.
 
-    Every move lowers the sum of the squares of the loads, so this ends.
+    Every move lowers the sum of the squares of the loads, so this ends. The event loop waits for it, and
+    there may be thousands of partitions and members: who is least loaded is looked up once for each crowd
+    until something moves, and not at all for a member that has as few as anybody.
     """
     moved = False
-    for member in sorted(held, key=lambda m: (-len(held[m]), m)):
-        for partition in sorted(held[member]):
-            other = min(takers[partition[0]], key=lambda m: (len(held[m]), m))
-            if len(held[other]) + 1 < len(held[member]):
+    lowest = min(loads.values())
+    least: dict[int, str] = {}
+    for member in sorted(held, key=lambda m: (-loads[m], m)):
+        if lowest + 1 >= loads[member]:
+            continue
+        mine = sorted((crowds.of[each[0]], each) for each in held[member])
+        for number, some in groupby(mine, key=lambda each: each[0]):
+            for _, partition in some:
+                if number not in least:
+                    least[number] = min(crowds.members[number], key=loads.__getitem__)
+                other = least[number]
+                if loads[other] + 1 >= loads[member]:
+                    break
                 held[member].remove(partition)
                 held[other].add(partition)
+                loads[member] -= 1
+                loads[other] += 1
+                least.clear()
                 moved = True
     return moved
 

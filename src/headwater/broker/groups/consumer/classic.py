@@ -16,7 +16,7 @@ from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from headwater.broker.groups.consumer.steps import (
-    Refused,
+    HeartbeatRefused,
     Setting,
     check_room,
     follow,
@@ -27,8 +27,8 @@ from headwater.broker.groups.consumer.steps import (
 )
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import NO_MEMBER_ID, Joined, Now, Synced
-from headwater.broker.groups.image import Image
-from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.group import Image
+from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.member import Protocols
 from headwater.broker.groups.subscription import (
     CONSUMER,
@@ -36,20 +36,20 @@ from headwater.broker.groups.subscription import (
     read_subscription,
     write_assignment,
 )
-from headwater.broker.groups.syncing import SyncRequest
+from headwater.broker.groups.sync import SyncRequest
 
 
 def join(
     group: ConsumerGroup, changes: Changes, request: JoinRequest, setting: Setting
 ) -> tuple[ConsumerMember, bool]:
-    """Returns the member, and whether it subscribes to something else now; raises `Refused`."""
+    """Returns the member, and whether it subscribes to something else now; raises `HeartbeatRefused`."""
     check_room(group, request.member_id, request.instance_id, setting.limits)
     if not _supports(group, request):
-        raise Refused(ErrorCode.inconsistent_group_protocol, "")
+        raise HeartbeatRefused(ErrorCode.inconsistent_group_protocol, "")
     said = _subscription(request.protocols)
     is_new = request.member_id == NO_MEMBER_ID
     if is_new and request.instance_id is None and request.needs_known_id:
-        raise Refused(ErrorCode.member_id_required, request.fresh_id)
+        raise HeartbeatRefused(ErrorCode.member_id_required, request.fresh_id)
     member = _member(group, changes, request, is_new)
     owned = _owned(member, said, setting.image)
     resubscribed = _update(member, changes, request, said)
@@ -155,7 +155,7 @@ def _subscription(protocols: Protocols) -> Subscription:
     try:
         return read_subscription(protocols[0][1])
     except BadRecord:
-        raise Refused(ErrorCode.inconsistent_group_protocol, "") from None
+        raise HeartbeatRefused(ErrorCode.inconsistent_group_protocol, "") from None
 
 
 def _member(

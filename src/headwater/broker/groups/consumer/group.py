@@ -29,6 +29,7 @@ from headwater.broker.groups.consumer.member import (
     Partitions,
 )
 from headwater.broker.groups.consumer.records import RegexValue
+from headwater.broker.groups.consumer.topic_regex import TopicRegex
 from headwater.broker.groups.subscription import CONSUMER
 
 Owned = tuple[UUID, int]
@@ -54,8 +55,13 @@ class ConsumerGroup:
         self.static_ids: dict[str, str] = {}
         self.regexes: dict[str, RegexValue] = {}
         """What the members' regular expressions stand for."""
+        self.matchers: dict[str, TopicRegex] = {}
+        """What has been looked at for them."""
         self.owners: dict[Owned, str] = {}
+        self.known: frozenset[str] | None = None
+        """The topics that there were when they were last looked at; None: they have not been yet."""
         self.subscribed: frozenset[str] = frozenset()
+        """Those of them that members subscribe to."""
         self.dead = False
         self.empty_since_ms = -1
         self.assign_at: int | None = None
@@ -91,7 +97,8 @@ class ConsumerGroup:
         return self.is_empty
 
     def subscribes(self, topic: str) -> bool:
-        return topic in self.subscribed
+        named = (member.topic_names for member in self.members.values())
+        return topic in self.subscribed or any(topic in names for names in named)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """All that a member subscribes to, by name and by regular expression."""
@@ -100,8 +107,16 @@ class ConsumerGroup:
 
     def subscribe(self) -> None:
         """Recompute which topics the members subscribe to."""
-        topics = (self.topics_of(member) for member in self.members.values())
+        topics = (self.known_topics_of(member) for member in self.members.values())
         self.subscribed = frozenset().union(*topics)
+
+    def known_topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Those that there are: what a member says of others may be very much, and costs nothing."""
+        if self.known is None:
+            return self.topics_of(member)
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        named = member.topic_names & self.known
+        return named | (resolved.topics & self.known) if resolved else named
 
     def preferred_assignor(self) -> str | None:
         """The assignor that most members ask for."""
@@ -125,10 +140,6 @@ class ConsumerGroup:
             for topic_id, numbers in self.target.get(member.id, {}).items()
             for number in numbers
         )
-
-    @property
-    def all_classic(self) -> bool:
-        return all(member.classic is not None for member in self.members.values())
 
     # ---- offsets and the group's end -------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import regex
+from headwater.broker.groups.consumer import topic_regex
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import (
@@ -23,7 +23,7 @@ from headwater.broker.groups.consumer.member import (
     partitions_of,
 )
 from headwater.broker.groups.consumer.steps import (
-    Refused,
+    HeartbeatRefused,
     Setting,
     check_room,
     follow,
@@ -33,7 +33,7 @@ from headwater.broker.groups.consumer.steps import (
     step,
     unknown_member,
 )
-from headwater.broker.groups.image import Image
+from headwater.broker.groups.group import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Beaten:
 
 
 def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setting) -> Beaten:
-    """Raises `Refused`."""
+    """Raises `HeartbeatRefused`."""
     _check_regex(group, beat.topic_regex, setting.image)
     check_room(group, beat.member_id, beat.instance_id, setting.limits)
     member = _member(group, changes, beat)
@@ -94,10 +94,13 @@ def heartbeat(group: ConsumerGroup, changes: Changes, beat: Beat, setting: Setti
 
 def _check_regex(group: ConsumerGroup, expression: str | None, image: Image) -> None:
     if expression and expression not in group.regexes:
+        said, names = topic_regex.compiled(expression), topic_regex.names_of(image.topics)
         try:
-            regex.compiled(expression).matching(image.topics)
-        except regex.BadRegex as bad:
-            raise Refused(
+            said.check()
+            if topic_regex.Budget().allows(said, names):
+                said.among(names)
+        except topic_regex.BadRegex as bad:
+            raise HeartbeatRefused(
                 ErrorCode.invalid_regular_expression,
                 f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {bad}.",
             ) from None
@@ -119,7 +122,7 @@ def _member(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMembe
         if old is None:
             return _new(group, changes, beat)
         if not old.is_away and old.classic is None:
-            raise Refused(
+            raise HeartbeatRefused(
                 ErrorCode.unreleased_instance_id,
                 f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join "
                 f"the group because the instance id is owned by {old.id} member.",
@@ -147,7 +150,7 @@ def _check_epoch(member: ConsumerMember, beat: Beat) -> None:
         word = "smaller"
     else:
         return
-    raise Refused(
+    raise HeartbeatRefused(
         ErrorCode.fenced_member_epoch,
         f"The consumer group member has a {word} member epoch ({beat.epoch}) than the one known by "
         f"the group coordinator ({member.epoch}). The member must abandon all its partitions and "
@@ -195,7 +198,7 @@ def _said(member: ConsumerMember) -> tuple[object, ...]:
 
 
 def leave(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember | None:
-    """Who leaves for good; None if a static member leaves for a moment. Raises `Refused`."""
+    """Who leaves for good; None if a static member leaves for a moment. Raises `HeartbeatRefused`."""
     if beat.instance_id is None:
         member = group.members.get(beat.member_id)
         if member is None:

@@ -19,10 +19,10 @@ from headwater.broker.groups.consumer import subscriptions
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ClassicSide, ConsumerMember, Held, partitions_of
-from headwater.broker.groups.consumer.steps import Refused, Setting, stay
+from headwater.broker.groups.consumer.steps import HeartbeatRefused, Setting, stay
 from headwater.broker.groups.cursor import BadRecord
 from headwater.broker.groups.effects import Joined, Now, Synced, Turn
-from headwater.broker.groups.image import Image
+from headwater.broker.groups.group import Image
 from headwater.broker.groups.member import Member
 from headwater.broker.groups.rebalance import answer_join, answer_sync, live_for
 from headwater.broker.groups.subscription import (
@@ -36,7 +36,7 @@ DOWNGRADES = ("bidirectional", "downgrade")
 
 
 def check_upgrade(group: ClassicGroup, policy: str, max_size: int) -> None:
-    """Raises `Refused` if this group cannot become a consumer group."""
+    """Raises `HeartbeatRefused` if this group cannot become a consumer group."""
     problem = None
     if policy not in UPGRADES:
         problem = "online upgrade is disabled"
@@ -47,7 +47,7 @@ def check_upgrade(group: ClassicGroup, policy: str, max_size: int) -> None:
     elif group.state is State.DEAD or not all(map(_readable, group.members.values())):
         problem = "its members' subscriptions cannot be read"
     if problem is not None:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.group_id_not_found,
             f"Cannot upgrade classic group {group.id} to consumer group because {problem}.",
         )

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from headwater.broker.groups.consumer.member import ClassicSide, Held, MemberState, Partitions
 from headwater.broker.groups.cursor import BadRecord
-from headwater.broker.groups.records import STRING_BYTES_MAX
+from headwater.broker.groups.records import STRING_BYTES_MAX, uvarint
 
 GROUP, PARTITIONS, MEMBER, TARGET, MEMBER_TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 OF_GROUP = (GROUP, PARTITIONS, TARGET)
@@ -98,7 +98,7 @@ def member_value(value: MemberValue) -> bytes:
             _string(value.rack_id),
             _string(value.client_id),
             _string(value.client_host),
-            _uvarint(len(names) + 1),
+            uvarint(len(names) + 1),
             *(_string(name) for name in names),
             _string(value.topic_regex),
             struct.pack(">i", value.rebalance_timeout_ms),
@@ -113,7 +113,7 @@ def target_value(epoch: int, timestamp: int) -> bytes:
 
 
 def member_target_value(partitions: Partitions) -> bytes:
-    parts = [b"\0\0", _uvarint(len(partitions) + 1)]
+    parts = [b"\0\0", uvarint(len(partitions) + 1)]
     for topic_id, numbers in sorted(partitions.items()):
         parts += [topic_id.bytes, _ints(sorted(numbers)), _tags()]
     return b"".join((*parts, _tags()))
@@ -128,18 +128,18 @@ def regex_value(value: RegexValue) -> bytes:
     topics = sorted(value.topics)
     names = b"".join(_string(name) for name in topics)
     times = struct.pack(">qq", value.version, value.timestamp)
-    return b"\0\0" + _uvarint(len(topics) + 1) + names + times + _tags()
+    return b"\0\0" + uvarint(len(topics) + 1) + names + times + _tags()
 
 
 def _classic(side: ClassicSide) -> bytes:
-    parts = [struct.pack(">bi", 1, side.session_timeout_ms), _uvarint(len(side.protocols) + 1)]
+    parts = [struct.pack(">bi", 1, side.session_timeout_ms), uvarint(len(side.protocols) + 1)]
     for name, metadata in side.protocols:
-        parts += [_string(name), _uvarint(len(metadata) + 1), metadata, _tags()]
+        parts += [_string(name), uvarint(len(metadata) + 1), metadata, _tags()]
     return b"".join((*parts, _tags()))
 
 
 def _held(held: Held) -> bytes:
-    parts = [_uvarint(len(held) + 1)]
+    parts = [uvarint(len(held) + 1)]
     for topic_id, partitions in sorted(held.items()):
         numbers = sorted(partitions)
         epochs = _ints([partitions[number] for number in numbers])
@@ -158,22 +158,13 @@ def _string(text: str | None) -> bytes:
     if text is None:
         return b"\0"
     data = text.encode()
-    return _uvarint(len(data) + 1) + data
+    return uvarint(len(data) + 1) + data
 
 
 def _ints(numbers: list[int]) -> bytes:
-    return _uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers)
+    return uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers)
 
 
 def _tags(zero: bytes | None = None) -> bytes:
     """No tagged field, or the one with tag 0."""
-    return b"\0" if zero is None else b"\1\0" + _uvarint(len(zero)) + zero
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return b"\0" if zero is None else b"\1\0" + uvarint(len(zero)) + zero

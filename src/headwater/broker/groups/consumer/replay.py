@@ -13,7 +13,7 @@ from typing import Any
 from headwater.broker.groups.consumer import records
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, Held
-from headwater.broker.groups.consumer.reading import READERS
+from headwater.broker.groups.consumer.record_reader import READERS
 from headwater.broker.groups.consumer.records import CurrentValue, Key, MemberValue
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Consumer groups as the handlers see them: `GroupCoordinator` sends to here what concerns them.
 
 k68 calls `heartbeat`; k11 to k14 come here when a classic member speaks to such a group. Decisions
-are made in the pure modules; `settling` makes them durable before anybody hears of them.
+are made in the pure modules; `settlement` makes them durable before anybody hears of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from headwater.broker.groups.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from headwater.broker.groups.consumer.settling import Settling, Then
+from headwater.broker.groups.consumer.settlement import Settling, Then
 from headwater.broker.groups.consumer.steps import (
     ConsumerLimits,
-    Refused,
+    HeartbeatRefused,
     Setting,
     assign,
     expel,
@@ -34,11 +34,11 @@ from headwater.broker.groups.consumer.steps import (
 )
 from headwater.broker.groups.core import Core, answer, ticket
 from headwater.broker.groups.effects import Joined, Left, Synced, Turn
-from headwater.broker.groups.joining import JoinRequest
+from headwater.broker.groups.join import JoinRequest
 from headwater.broker.groups.rebalance import prepare
 from headwater.broker.groups.records import group_key
 from headwater.broker.groups.snapshot import record_of
-from headwater.broker.groups.syncing import Identity, SyncRequest
+from headwater.broker.groups.sync import Identity, SyncRequest
 
 
 class ConsumerGroups:
@@ -60,7 +60,7 @@ class ConsumerGroups:
                 self._leave(group_id, beat, answered)
             else:
                 self._beat(group_id, beat, answered)
-        except Refused as refused:
+        except HeartbeatRefused as refused:
             return Beaten(refused.error, refused.message)
         return await waiting
 
@@ -69,7 +69,9 @@ class ConsumerGroups:
         setting = self._setting(group_id)
         if isinstance(found, ConsumerGroup):
             if found.dead:
-                raise Refused(ErrorCode.coordinator_not_available, "The group is being deleted.")
+                raise HeartbeatRefused(
+                    ErrorCode.coordinator_not_available, "The group is being deleted."
+                )
             group, changes = found, Changes(found)
         else:
             group, changes = self._group_to_join(group_id, beat, setting)
@@ -83,7 +85,9 @@ class ConsumerGroups:
         """A new group, or one that was of another type until now; its offsets stay."""
         found = self._core.groups.get(group_id)
         if found is None and beat.epoch != JOIN_EPOCH:
-            raise Refused(ErrorCode.group_id_not_found, f"Consumer group {group_id} not found.")
+            raise HeartbeatRefused(
+                ErrorCode.group_id_not_found, f"Consumer group {group_id} not found."
+            )
         if found is not None and (beat.epoch != JOIN_EPOCH or not isinstance(found, ClassicGroup)):
             raise _other_type(group_id)
         if isinstance(found, ClassicGroup) and not found.is_idle:
@@ -103,7 +107,7 @@ class ConsumerGroups:
     def _leave(self, group_id: str, beat: Beat, answered: Callable[[Beaten], Then]) -> None:
         group = self._core.groups.get(group_id)
         if group is None:
-            raise Refused(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+            raise HeartbeatRefused(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
         if not isinstance(group, ConsumerGroup):
             raise _other_type(group_id)
         changes = Changes(group)
@@ -123,7 +127,7 @@ class ConsumerGroups:
         waiting: asyncio.Future[Joined] = ticket()
         try:
             member, resubscribed = classic.join(group, changes, request, setting)
-        except Refused as refused:
+        except HeartbeatRefused as refused:
             known = refused.error is ErrorCode.member_id_required
             return Joined(refused.error, refused.message if known else request.member_id)
         joined = classic.joined(member)
@@ -269,5 +273,7 @@ def _code(found: ConsumerMember | ErrorCode) -> ErrorCode:
     return found if isinstance(found, ErrorCode) else ErrorCode.none
 
 
-def _other_type(group_id: str) -> Refused:
-    return Refused(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
+def _other_type(group_id: str) -> HeartbeatRefused:
+    return HeartbeatRefused(
+        ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group."
+    )

@@ -1,23 +1,30 @@
 """The steps that a consumer group takes, whichever protocol its members speak.
 
 `heartbeat` and `classic` put them together for one request, `service` for time-outs and removals. A
-step changes the group and notes in `Changes` what it touched; `Refused` is raised before anything is
+step changes the group and notes in `Changes` what it touched; `HeartbeatRefused` is raised before anything is
 changed.
+
+The next target assignment of a group.
+
+`steps.assign` calls `update` when the group's epoch is ahead of the target's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import reconcile, subscriptions, targets
+from headwater.broker.groups.consumer import reconcile, subscriptions
+from headwater.broker.groups.consumer.assignors import ASSIGNORS, Claim
 from headwater.broker.groups.consumer.changes import Changes
 from headwater.broker.groups.consumer.group import ConsumerGroup
 from headwater.broker.groups.consumer.member import ConsumerMember, MemberState, Partitions
+from headwater.broker.groups.consumer.subscriptions import ids_of, sizes
 from headwater.broker.groups.effects import Now
-from headwater.broker.groups.image import Image, NoTopics
+from headwater.broker.groups.group import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Setting:
     now: Now
 
 
-class Refused(Exception):
+class HeartbeatRefused(Exception):
     """A request that changes nothing, and why."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -74,7 +81,7 @@ def assign(group: ConsumerGroup, changes: Changes, setting: Setting) -> None:
         group.wake(group.assign_at)
         return
     group.assign_at = None
-    changed = targets.update(group, setting.image, setting.limits.assignors, setting.now.wall_ms)
+    changed = update(group, setting.image, setting.limits.assignors, setting.now.wall_ms)
     changes.new_target(changed)
 
 
@@ -91,7 +98,7 @@ def step(
     owned: Partitions | None,
     resubscribed: bool,
 ) -> None:
-    ids = subscriptions.ids_of(group, member, setting.image) if resubscribed else None
+    ids = ids_of(group.known_topics_of(member), setting.image) if resubscribed else None
     if reconcile.advance(group, member, owned, ids):
         changes.current(member.id)
     if member.state is not MemberState.UNREVOKED:
@@ -112,7 +119,7 @@ def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMemb
     for member in members:
         group.remove(member)
         changes.gone(member.id)
-    for expression in subscriptions.resolve(group, NoTopics(), 0):
+    for expression in subscriptions.forget(group):
         changes.regex(expression)
     group.subscribe()
     raise_epoch(group, changes)
@@ -152,7 +159,7 @@ def check_room(
 ) -> None:
     known = member_id in group.members or instance_id in group.static_ids
     if not known and len(group.members) >= limits.max_size:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.group_max_size_reached,
             f"The consumer group has reached its maximum capacity of {limits.max_size} members.",
         )
@@ -161,9 +168,11 @@ def check_room(
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
     holder = group.static_ids.get(instance_id)
     if holder is None:
-        raise Refused(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+        raise HeartbeatRefused(
+            ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown."
+        )
     if holder != member_id:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.fenced_instance_id,
             f"Static member {member_id} with instance id {instance_id} was fenced by member "
             f"{holder}.",
@@ -171,7 +180,30 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
     return group.members[holder]
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
-    return Refused(
+def unknown_member(group: ConsumerGroup, member_id: str) -> HeartbeatRefused:
+    return HeartbeatRefused(
         ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.id}."
     )
+
+
+def update(group: ConsumerGroup, image: Image, assignors: Sequence[str], now_ms: int) -> list[str]:
+    """Assign anew; returns the members whose target has changed."""
+    ids: dict[frozenset[str], frozenset[UUID]] = {}  # many subscribe to the same
+    claims = {}
+    for member in group.members.values():
+        names = group.known_topics_of(member)
+        if names not in ids:
+            ids[names] = ids_of(names, image)
+        current = group.target.get(member.id, {})
+        claims[member.id] = Claim(ids[names], current, member.instance_id)
+    preferred = group.preferred_assignor()
+    name = preferred if preferred in assignors else assignors[0]
+    assert name is not None
+    target = ASSIGNORS[name](claims, sizes(group, image))
+    changed = [
+        member_id for member_id, wanted in target.items() if group.target.get(member_id) != wanted
+    ]
+    group.target = dict(target)
+    group.target_epoch = group.epoch
+    group.target_timestamp = now_ms
+    return changed

@@ -28,7 +28,7 @@ from headwater.broker.security.rules import (
     topics,
     transactions,
 )
-from headwater.broker.security.rules.asking import Asker, Rule
+from headwater.broker.security.rules.permission import Asker, Rule
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.groups.consumer import regex
-from headwater.broker.registry import Handler
+from headwater.broker.groups.consumer import topic_regex
+from headwater.broker.once import once
+from headwater.broker.registry import Handler, Later, Response
 from headwater.broker.security.acls import Operation, ResourceType
-from headwater.broker.security.rules.asking import (
+from headwater.broker.security.rules.permission import (
     CLUSTER_REFUSED,
     GROUP_REFUSED,
     NOT_ASKED,
@@ -26,6 +28,7 @@ from headwater.broker.security.rules.asking import (
     then,
     whole_group,
 )
+from headwater.broker.security.turns import Busy
 
 _O = Operation
 _committed = partition_rows()
@@ -52,7 +55,7 @@ def offset_fetch(asker: Asker, request: Any, inner: Handler) -> Result:
         return _offsets_of_one(asker, request, inner)
     allowed, groups = [], []
     refused_rows: dict[str, list[Row]] = {}
-    for group in request.groups:
+    for group in once(request.groups, lambda group: group.group_id):  # as the handler does
         if not asker.group(_O.DESCRIBE, group.group_id):
             groups.append({"group_id": group.group_id, "error_code": GROUP_REFUSED, "topics": ()})
             continue
@@ -136,10 +139,6 @@ _WHY = {
 
 def _nowhere(code: ErrorCode) -> Row:
     return {"error_code": code, "error_message": _WHY[code], "node_id": -1, "host": "", "port": -1}
-
-
-def _leave(request: Any, code: ErrorCode) -> Row:
-    return {"error_code": code}
 
 
 def _join(request: Any, code: ErrorCode) -> Row:
@@ -236,23 +235,50 @@ def offset_delete(asker: Asker, request: Any, inner: Handler) -> Result:
     return adding(asker.ask(only(request, topics=tuple(allowed)), inner), "topics", rows)
 
 
-def _matched(asker: Asker, request: Any) -> list[str]:
-    """What a regular expression means now. Kafka leaves out what the member may not describe; here
-    such an expression is refused, so that it never shows more than a list of names could."""
-    expression = getattr(request, "subscribed_topic_regex", None)
-    if not expression:
-        return []
+async def _by_expression(asker: Asker, request: Any, inner: Handler) -> Response:
+    """Kafka leaves out what the member may not describe; here such an expression is refused, so that it
+    never shows more than a list of names could."""
+    groups = asker.broker.groups
+    hears = groups.hears(request.group_id, request.member_id, request.member_epoch)
+    matched = await _matched(asker, request.subscribed_topic_regex, hears)
+    if matched is None:
+        busy, unknown = ErrorCode.coordinator_load_in_progress, ErrorCode.unknown_member_id
+        return {"error_code": busy if hears else unknown}
+    result = _subscribing(asker, request, inner, matched)
+    if isinstance(result, Awaitable):
+        return await result
+    assert not isinstance(result, Later), "heartbeats are answered by a coroutine"
+    return result
+
+
+async def _matched(asker: Asker, expression: str, looks: bool) -> Collection[str] | None:
+    """What an expression means now; None where that is too much to look up, or for now."""
+    topics = asker.broker.catalogue.topics
+    known = topic_regex.compiled(expression)
+    if looks:
+        aside = partial(asker.broker.expressions.run, asker.context.client_host)
+        try:
+            await topic_regex.look(aside, [expression], topics)
+        except Busy:
+            return None
+    names = topic_regex.names_of(topics)
     try:
-        return regex.compiled(expression).matching(asker.broker.catalogue.topics)
-    except regex.BadRegex:
-        return []  # the handler says so
+        return sorted(known.among(names)) if topic_regex.Budget().allows(known, names) else None
+    except topic_regex.BadRegex:
+        return ()  # the handler says so
 
 
 def heartbeat(asker: Asker, request: Any, inner: Handler) -> Result:
     """ConsumerGroupHeartbeat, ShareGroupHeartbeat: Read on the group, Describe on what is named."""
     if not asker.group(_O.READ, request.group_id):
         return {"error_code": GROUP_REFUSED, "error_message": _WHY[GROUP_REFUSED]}
-    names = (*(request.subscribed_topic_names or ()), *_matched(asker, request))
+    if getattr(request, "subscribed_topic_regex", None):
+        return _by_expression(asker, request, inner)
+    return _subscribing(asker, request, inner, ())
+
+
+def _subscribing(asker: Asker, request: Any, inner: Handler, matched: Collection[str]) -> Result:
+    names = (*(request.subscribed_topic_names or ()), *matched)
     if not all(asker.topic(_O.DESCRIBE, name) for name in names):
         return {"error_code": TOPIC_REFUSED, "error_message": "Topic authorization failed."}
     return asker.ask(request, inner)
@@ -264,7 +290,7 @@ RULES: Mapping[int, Rule] = {
     10: find_coordinator,
     11: whole_group(_O.READ, _join),
     12: whole_group(_O.READ),
-    13: whole_group(_O.READ, _leave),
+    13: whole_group(_O.READ),
     14: whole_group(_O.READ),
     15: describing("groups"),
     16: list_groups,

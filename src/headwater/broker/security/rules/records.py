@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import NO_ANSWER, Handler, Later
 from headwater.broker.security.acls import Operation
-from headwater.broker.security.rules.asking import (
+from headwater.broker.security.rules.permission import (
     TOPIC_REFUSED,
     TRANSACTION_REFUSED,
     Asker,

@@ -7,7 +7,8 @@ from typing import Any
 
 from headwater.broker.registry import Handler
 from headwater.broker.security.acls import Operation
-from headwater.broker.security.rules.asking import (
+from headwater.broker.security.rules.groups import describing, heartbeat
+from headwater.broker.security.rules.permission import (
     GROUP_REFUSED,
     TOPIC_REFUSED,
     Asker,
@@ -18,7 +19,6 @@ from headwater.broker.security.rules.asking import (
     partition_rows,
     then,
 )
-from headwater.broker.security.rules.groups import describing, heartbeat
 
 _O = Operation
 _rows = partition_rows(error_message="Topic authorization failed.")

@@ -9,7 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Handler
 from headwater.broker.security.acls import Operation, ResourceType
-from headwater.broker.security.rules.asking import (
+from headwater.broker.security.rules.cluster import cluster_operations
+from headwater.broker.security.rules.permission import (
     NOT_ASKED,
     TOPIC_REFUSED,
     Asker,
@@ -21,7 +22,6 @@ from headwater.broker.security.rules.asking import (
     only,
     then,
 )
-from headwater.broker.security.rules.cluster import cluster_operations
 
 _O = Operation
 SENTENCE = "Topic authorization failed."

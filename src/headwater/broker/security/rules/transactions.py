@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater.broker.registry import Handler
 from headwater.broker.security.acls import Operation, ResourceType
-from headwater.broker.security.rules.asking import (
+from headwater.broker.security.rules.permission import (
     CLUSTER_REFUSED,
     GROUP_REFUSED,
     TOPIC_REFUSED,

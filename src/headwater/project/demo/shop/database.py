@@ -1,6 +1,6 @@
 """The demo's application: a shop that writes to its database and knows nothing of the log.
 
-`load` says what happens in the shop, `expected` asks the same database what the views must hold. The
+`load` says what happens in the shop, `verification` asks the same database what the views must hold. The
 statements are those that SQLite and PostgreSQL share; every write is a transaction of its own.
 """
 
@@ -101,6 +101,10 @@ class Shop:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    def count(self, table: str) -> int:
+        """How many rows were ever written to a table: the number of the last."""
+        return self._last[table]
 
     def register(self, city: str) -> int:
         number = self._next("customers")

@@ -14,18 +14,18 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
 
-from headwater.project.demo.shop import postgres, verifying
+from headwater.project.demo.shop import postgres, verification
 from headwater.project.demo.shop.cache import cache
 from headwater.project.demo.shop.database import TABLES, Database, PostgreSQL, Shop, SQLite
 from headwater.project.demo.shop.load import CUSTOMERS, Load
 from headwater.project.demo.shop.project import (
     DATABASE_VARIABLE,
     ShopProject,
+    Up,
     missing_libraries,
     write_project,
 )
-from headwater.project.demo.shop.up import Up
-from headwater.project.demo.shop.watching import Watcher
+from headwater.project.demo.shop.watcher import Watcher, freshness, percentiles, told
 from headwater.project.demo.summary import Audience, Plan, ShopFound, Summary
 
 FIRST_ORDERS = 2_000
@@ -96,6 +96,8 @@ class _Show:
         self._load = load
         self._found = found
         self._audience = audience
+        self._killed: float | None = None
+        self._began = 0.0
 
     def run(self, environment: dict[str, str]) -> None:
         self._load.fill(FIRST_ORDERS)
@@ -150,8 +152,9 @@ class _Show:
         found, seconds = self._found, self._plan.seconds
         self._audience.begin("Writing to the database", int(seconds * WRITES_PER_S))
         before = _total(self._ends(up))
-        killer = threading.Timer(seconds / 2, up.kill_part, (KILLED,))
-        begin, note = time.monotonic(), ""
+        killer = threading.Timer(seconds / 2, self._kill, (up,))
+        self._began = begin = time.monotonic()
+        note = ""
         killer.start()
         try:
             while (now := time.monotonic()) < begin + seconds:
@@ -174,6 +177,10 @@ class _Show:
             killed = f", the {found.killed} killed in the middle" if found.killed else ""
             self._audience.end(f"{found.writes:,} transactions{killed}")
 
+    def _kill(self, up: Up) -> None:
+        self._killed = time.monotonic()
+        up.kill_part(KILLED)
+
     def _settle(self, up: Up, watcher: Watcher) -> None:
         """All that was written, and the closing of the shop, is in every view."""
         self._audience.begin("Catching up")
@@ -182,8 +189,12 @@ class _Show:
         up.until(lambda: not watcher.waiting, "the last order", PATIENCE_S, self._tell)
         self._until_there(up)
         found.settled_s = time.perf_counter() - begin
-        found.latency_p50_s, found.latency_p99_s = watcher.percentiles()
-        found.measured = len(watcher.latencies)
+        fresh = freshness(watcher.seen, self._killed)
+        found.latency_p50_s, found.latency_p99_s = fresh.p50_s, fresh.p99_s
+        found.measured, found.held_up, found.back_s = fresh.measured, fresh.held_up, fresh.back_s
+        ago_ms = (time.time() - time.monotonic()) * 1000
+        killed_ms = None if self._killed is None else self._killed * 1000 + ago_ms
+        found.freshness = told(self._project.bootstrap, self._began * 1000 + ago_ms, killed_ms)
         found.records += _total(self._ends(up))
         found.restarts = {name: part.restarts for name, part in up.parts().items()}
         self._audience.end(
@@ -193,7 +204,7 @@ class _Show:
 
     def _compare(self, up: Up) -> None:
         self._audience.begin("Comparing with the database")
-        self._found.views = verifying.verify(
+        self._found.views = verification.verify(
             self._database, self._project.views, EQUAL_WITHIN_S, self._tell
         )
         rows = sum(view.rows for view in self._found.views)
@@ -206,7 +217,7 @@ class _Show:
         ends = self._ends(up, at_least=rows)
         for name, to in self._project.views.items():
             up.until(
-                lambda name=name, to=to: verifying.has_reached(name, to, ends),  # type: ignore[misc]
+                lambda name=name, to=to: verification.has_reached(name, to, ends),  # type: ignore[misc]
                 f"the view {name}",
                 PATIENCE_S,
                 lambda state, name=name: self._tell(f"{name}; {state}"),  # type: ignore[misc]
@@ -217,7 +228,7 @@ class _Show:
         found: dict[str, dict[int, int]] = {}
 
         def complete() -> bool:
-            found.update(verifying.ends_of(self._project.bootstrap, TOPICS))
+            found.update(verification.ends_of(self._project.bootstrap, TOPICS))
             return len(found) == len(TOPICS) and _total(found) >= at_least
 
         up.until(complete, "the capture", PATIENCE_S, self._tell)
@@ -229,5 +240,5 @@ def _total(ends: dict[str, dict[int, int]]) -> int:
 
 
 def _so_far(watcher: Watcher) -> str:
-    p50, _ = watcher.percentiles()
+    p50, _ = percentiles(each.latency for each in watcher.seen)
     return f"p50 {p50:.2f} s" if p50 else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from headwater.project.demo.shop.database import CITIES, ITEMS, PAGES, Shop
-from headwater.project.demo.shop.expected import BELL
+from headwater.project.demo.shop.verification import BELL
 
 CUSTOMERS = 500
 PRESENT = 20

@@ -55,7 +55,7 @@ def check(url: str, slot: str) -> None:
     except HeadwaterError as error:
         raise DemoFailed(str(error), hint=error.hint) from None
     if wrong:
-        raise DemoFailed(wrong[0].sentence, hint=wrong[0].mend)
+        raise DemoFailed(wrong[0].sentence, hint=wrong[0].remedy)
 
 
 def _drop(db: Any, name: str) -> None:

@@ -61,7 +61,7 @@ def _duckdb(path: str, view: str) -> Rows:
 
 
 def _search(path: str, view: str) -> Rows:
-    from headwater.views.search_index import SearchIndex
+    from headwater.views.targets.search.index import SearchIndex
 
     return list(SearchIndex.current(Path(path)).rows())
 

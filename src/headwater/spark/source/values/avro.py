@@ -3,6 +3,12 @@
 The schema is the writer's; a value must end where its record ends. `confluent-avro` is the same behind
 five bytes, a zero and the number of a schema in a registry, which is not asked: all values must have been
 written with the schema that is given.
+
+An Avro schema as the type of a column, as Spark's SQL spells it. `value_type` asks.
+
+A name may stand for what was defined before it in the schema (records, enums, fixed), by itself within
+its namespace or in full: Debezium's `after` names the record that `before` defines. A record that names
+itself has no type in Spark and is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.spark.errors import BadOption
+from headwater.client.errors import BadOption
 from headwater.spark.source.values import python
-from headwater.spark.source.values.typed import Bad
+from headwater.spark.source.values.value_type import Bad
 
 PREFIX_BYTES = 5
 
@@ -67,3 +73,102 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return str(value) if isinstance(value, uuid.UUID) else value
+
+
+_PLAIN = {
+    "string": "STRING",
+    "bytes": "BINARY",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "enum": "STRING",
+    "fixed": "BINARY",
+}
+_LOGICAL = {
+    "timestamp-millis": "TIMESTAMP",
+    "timestamp-micros": "TIMESTAMP",
+    "local-timestamp-millis": "TIMESTAMP_NTZ",
+    "local-timestamp-micros": "TIMESTAMP_NTZ",
+    "date": "DATE",
+    "uuid": "STRING",
+}
+_NAMED = ("record", "enum", "fixed")
+
+
+def ddl(text: str) -> str:
+    """The type of a value whose Avro schema, a record, is `text`."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise BadOption(f"schema is no Avro schema: {error}.") from None
+    if not isinstance(found, dict) or found.get("type") != "record":
+        raise BadOption("The Avro schema of values must be a record.")
+    return _Types().of(found, "")
+
+
+class _Types:
+    """What the schema has defined so far: full name → type; None while it is being defined."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str | None] = {}
+
+    def of(self, kind: Any, space: str) -> str:
+        if isinstance(kind, list):
+            return self._union(kind, space)
+        if isinstance(kind, str):
+            return _PLAIN[kind] if kind in _PLAIN else self._by_name(kind, space)
+        if not isinstance(kind, dict) or "type" not in kind:
+            raise BadOption(f"The Avro schema has {kind!r} in place of a type.")
+        if kind["type"] in _NAMED and "name" in kind:
+            return self._define(kind, space)
+        return self._plain(kind, space)
+
+    def _union(self, kind: list[Any], space: str) -> str:
+        others = [each for each in kind if each != "null"]
+        if len(others) != 1:
+            raise BadOption(
+                f"The Avro schema has a union of {others}, for which Spark has no column type.",
+                hint="Only a type, or a type and null, can be read here.",
+            )
+        return self.of(others[0], space)
+
+    def _by_name(self, name: str, space: str) -> str:
+        full = name if "." in name or not space else f"{space}.{name}"
+        found = self._known.get(full, self._known.get(name, ""))
+        if found is None:
+            raise BadOption(
+                f"The Avro schema's record {name!r} holds itself, for which Spark has no type."
+            )
+        if not found:
+            raise BadOption(f"The Avro schema names type {name!r} without saying what it is.")
+        return found
+
+    def _define(self, kind: dict[str, Any], space: str) -> str:
+        name = kind["name"]
+        if "." in name:
+            space = name.rpartition(".")[0]
+        else:
+            space = kind.get("namespace", space)
+            name = f"{space}.{name}" if space else name
+        self._known[name] = None
+        found = self._known[name] = self._plain(kind, space)
+        return found
+
+    def _plain(self, kind: dict[str, Any], space: str) -> str:
+        logical = kind.get("logicalType")
+        if logical in _LOGICAL:
+            return _LOGICAL[logical]
+        if logical == "decimal":
+            return f"DECIMAL({kind['precision']}, {kind.get('scale', 0)})"
+        if kind["type"] == "record":
+            fields = ", ".join(
+                f"`{each['name']}`: {self.of(each['type'], space)}" for each in kind["fields"]
+            )
+            return f"STRUCT<{fields}>"
+        if kind["type"] == "array":
+            return f"ARRAY<{self.of(kind['items'], space)}>"
+        if kind["type"] == "map":
+            return f"MAP<STRING, {self.of(kind['values'], space)}>"
+        return self.of(kind["type"], space)

@@ -1,0 +1,155 @@
+"""One scenario: the project is started, written to, watched and, where wanted, a part of it killed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from bench.broker.meter import cpu_s
+from bench.freshness.scenarios import ORDERS, Scenario
+from headwater.project.demo.shop import verification
+from headwater.project.demo.shop.database import TABLES, Shop, SQLite
+from headwater.project.demo.shop.load import CUSTOMERS, Load
+from headwater.project.demo.shop.project import Up
+from headwater.project.demo.shop.watcher import Watcher, freshness
+
+PATIENCE_S = 240.0
+Figures = dict[str, float]
+
+
+def measure(
+    scenario: Scenario, folder: Path, *, orders: int, warm_s: float, seconds: float
+) -> dict[str, Figures]:
+    """Figures by view; those of the project as a whole under its own name."""
+    bootstrap = scenario.write(folder)
+    begin = time.monotonic()
+    with closing(SQLite(folder / "shop.db")) as database:
+        shop = Shop(database, CUSTOMERS)
+        shop.make()
+        load = Load(shop, Random(7))
+        load.fill(orders)
+        with Up(folder) as up, ExitStack() as watching:
+            _until_there(scenario, folder, up, bootstrap, database)
+            ready_s = time.monotonic() - begin
+            watchers = {
+                (view, table): watching.enter_context(Watcher(scenario.target(folder, view), view))
+                for view, table in scenario.watched
+            }
+            run = _Run(scenario, up, shop, load, watchers)
+            run.write(warm_s, None)
+            for watcher in watchers.values():
+                watcher.seen.clear()
+            before, began = _cpu(up), time.monotonic()
+            killed = run.write(seconds, scenario.kill)
+            wall = time.monotonic() - began
+            # A part that was killed and is back counts from its start.
+            spent = {
+                part: (cpu - (b if (b := before.get(part, 0.0)) <= cpu else 0.0)) / wall
+                for part, cpu in _cpu(up).items()
+            }
+            up.until(
+                lambda: not any(w.waiting for w in watchers.values()),
+                "the last row",
+                PATIENCE_S,
+                _tell,
+            )
+    found = {
+        view: {k: v for k, v in asdict(freshness(watcher.seen, killed)).items() if v is not None}
+        for (view, _), watcher in watchers.items()
+    }
+    found[scenario.name] = {f"cpu_{part}": cores for part, cores in spent.items()}
+    found[scenario.name] |= {"cpu_cores": spent["all"], "ready_s": ready_s}
+    return found
+
+
+class _Run:
+    def __init__(
+        self,
+        scenario: Scenario,
+        up: Up,
+        shop: Shop,
+        load: Load,
+        watchers: dict[tuple[str, str], Watcher],
+    ) -> None:
+        self._scenario, self._up = scenario, up
+        self._shop, self._load = shop, load
+        self._watchers = watchers
+
+    def write(self, seconds: float, kill: str | None) -> float | None:
+        """Write at the scenario's rate; when something was killed, if so."""
+        if not self._watchers:
+            time.sleep(seconds)  # it is the idle project that is measured
+            return None
+        killed: list[float] = []
+        killer = threading.Timer(seconds / 2, lambda: self._kill(kill or "", killed))
+        if kill is not None:
+            killer.start()
+        begin, written = time.monotonic(), 0
+        while (now := time.monotonic()) < begin + seconds:
+            self._step()
+            written += 1
+            time.sleep(max(0.0, begin + written / self._scenario.writes_per_s - now))
+        if kill is not None:
+            killer.join()
+        return killed[0] if killed else None
+
+    def _kill(self, part: str, killed: list[float]) -> None:
+        killed.append(time.monotonic())
+        self._up.kill_part(part)
+
+    def _step(self) -> None:
+        visits = self._shop.count("visits")
+        new, gone = self._load.step()
+        for (_, table), watcher in self._watchers.items():
+            if table == ORDERS:
+                if new is not None:
+                    watcher.expect(new)
+                if gone is not None:
+                    watcher.forget(gone)
+            elif self._shop.count("visits") > visits:
+                watcher.expect(self._shop.count("visits"))
+
+
+def _until_there(
+    scenario: Scenario, folder: Path, up: Up, bootstrap: str, database: SQLite
+) -> None:
+    rows = sum(database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
+    ends: dict[str, dict[int, int]] = {}
+
+    def captured() -> bool:
+        ends.update(verification.ends_of(bootstrap, tuple(f"shop.{table}" for table in TABLES)))
+        return sum(sum(each.values()) for each in ends.values()) >= rows
+
+    up.until(captured, "the capture", PATIENCE_S, _tell)
+    for view in scenario.views:
+        to = scenario.target(folder, view)
+        up.until(partial(verification.has_reached, view, to, ends), view, PATIENCE_S, _tell)
+
+
+def _cpu(up: Up) -> dict[str, float]:
+    """CPU seconds so far, of all and of each part."""
+    parts = {name: part.pid for name, part in up.parts().items() if part.pid}
+    return {name: _cpu_of(pid) for name, pid in {"all": up.pid, **parts}.items()}
+
+
+def _cpu_of(pid: int) -> float:
+    while True:
+        try:
+            return cpu_s(pid)
+        except FileNotFoundError:  # a process has ended while its family was counted
+            if not Path(f"/proc/{pid}").exists():
+                return 0.0
+
+
+def _tell(_: str) -> None:
+    pass
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

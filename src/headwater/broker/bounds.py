@@ -1,0 +1,58 @@
+"""How much of what strangers say may become state: one table.
+
+A string of a request has a bound where the request is walked (`wire.guard`: 32,767 bytes, as in Kafka).
+What stays longer than its request is bounded here; handlers ask before they change anything, for a
+group whose record cannot be written would be refused again and again, with all of its members.
+
+    string of any request        32,767 bytes   wire.guard      INVALID_REQUEST, or the connection ends
+    topic's name                 249 letters    topics          INVALID_TOPIC_EXCEPTION
+    config's value, also grown   32,767 bytes   settings.alter  INVALID_CONFIG
+    ids in groups, client's id   8,000 letters  groups          INVALID_GROUP_ID, INVALID_REQUEST
+    member's metadata            480 KiB        k11_join_group  INVALID_REQUEST
+    member's subscription        512 KiB        here            INVALID_REQUEST
+    record of a group            the topic's    offsets_topic   UNKNOWN_SERVER_ERROR
+      max.message.bytes
+    offsets in one write         eight times    offsets_topic   INVALID_COMMIT_OFFSET_SIZE
+      as much
+    salt, salted password        1 KiB          k51             UNACCEPTABLE_CREDENTIAL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+TOPIC_NAME_CHARS_MAX = 249
+CONFIG_VALUE_BYTES_MAX = 0x7FFF
+"""Kafka's: a value is written with an int16 length there."""
+NAME_CHARS_MAX = 8_000
+"""A name of this many characters, at most 4 bytes each, and an id made of it, fits an int16 length."""
+METADATA_BYTES_MAX = 480 * 1024
+"""Of one member of a classic group, which holds it for as long as the member is in it. Twice as much, for
+a group that is being migrated, fits a record."""
+SUBSCRIPTION_BYTES_MAX = 512 * 1024
+WRITES_OF_OFFSETS = 8
+"""So many times `max.message.bytes` may be written to `__consumer_offsets` at once: a commit of ten
+thousand partitions."""
+SECRET_BYTES_MAX = 1024
+
+
+def shown(name: str) -> str:
+    """A client's name as a sentence may say it, once per row too: longer than any topic's, it is cut."""
+    return name if len(name) <= TOPIC_NAME_CHARS_MAX else f"{name[:60]}… ({len(name)} characters)"
+
+
+def logged(name: str) -> str:
+    """The same for a line of the log, which it must not break."""
+    return shown(name) if name.isprintable() else repr(shown(name))
+
+
+def subscription_problem(names: Collection[str] | None) -> str | None:
+    """What is wrong with the topics that a member subscribes to; None: nothing."""
+    size = 0
+    for name in names or ():
+        if len(name) > TOPIC_NAME_CHARS_MAX:
+            return f"SubscribedTopicNames has a name of {len(name)} characters, which no topic has."
+        size += len(name)
+    if size > SUBSCRIPTION_BYTES_MAX:
+        return f"SubscribedTopicNames has more than {SUBSCRIPTION_BYTES_MAX} bytes."
+    return None

@@ -1,0 +1,226 @@
+"""Requests that ask about thousands of things are answered slice by slice, so that nobody else waits.
+
+The broker puts this in front of the handlers of such APIs, outside of every other gate. A request with few
+elements goes straight through. One with many becomes several of `SLICE_ELEMENTS`, which the handler
+answers one after the other, each in a turn of the event loop of its own; the answers are put together
+again. Only APIs are here whose elements have nothing to do with each other:
+
+    request    topics [ a: 0 1 2 … 9999 ]            response  topics [ a: 0 … 249 ]  topics [ a: 250 … ] …
+    slices     topics [ a: 0 … 249 ]  topics [ a: 250 … ] …    ─▶  topics [ a: 0 … 9999 ]
+
+Turns of the event loop, shared among the connections: none waits for all the others to be served.
+
+The system reports every socket that has something at once, a thousand of them in one turn. Served one
+after the other, they would keep timers, heartbeats and the disk's answers waiting for all of them. So a turn
+has `TURN_S` for connections; those that come too late for it stop reading, wait in line and are served in
+the next turns, first come, first served. The broker owns one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from headwater.broker.registry import Api, Context, Handler, Later, Response
+from headwater.broker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+    from headwater.broker.inbound import Inbound
+
+
+SLICE_ELEMENTS = 250
+T = TypeVar("T")
+
+
+class Pace:
+    """For a handler whose work is of unknown length: leaves the event loop to others when it is due."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since = monotonic()
+
+    async def rest(self) -> None:
+        """To be called between two pieces of work."""
+        if self._monotonic() - self._since > TURN_S:
+            await asyncio.sleep(0)
+            self._since = self._monotonic()
+
+
+class Path(NamedTuple):
+    """Where the elements are: arrays within arrays, by their names from the outside inwards."""
+
+    request: tuple[str, ...]
+    response: tuple[str, ...]
+    once: bool = False
+    """The handler answers each thing once, however often it is asked for (`once`)."""
+
+
+PATHS = {
+    2: Path(("topics", "partitions"), ("topics", "partitions")),
+    3: Path(("topics",), ("topics",), once=True),
+    9: Path(
+        ("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), once=True
+    ),
+    10: Path(("coordinator_keys",), ("coordinators",)),
+    15: Path(("groups",), ("groups",), once=True),
+    20: Path(("topics",), ("responses",)),
+    21: Path(("topics", "partitions"), ("topics", "partitions")),
+    23: Path(("topics", "partitions"), ("topics", "partitions")),
+    32: Path(("resources",), ("results",), once=True),
+    42: Path(("groups_names",), ("results",)),
+    61: Path(("topics", "partition_indexes"), ("topics", "partitions"), once=True),
+    65: Path(("transactional_ids",), ("transaction_states",), once=True),
+    69: Path(("group_ids",), ("groups",), once=True),
+    77: Path(("group_ids",), ("groups",), once=True),
+}
+"""By API key; versions that have no such array are not sliced."""
+
+
+def sliced(apis: Mapping[int, Api]) -> dict[int, Api]:
+    """The same APIs, those of `PATHS` in slices where there is much to do."""
+    return {
+        key: replace(api, handle=_sliced(api.handle, PATHS[key])) if key in PATHS else api
+        for key, api in apis.items()
+    }
+
+
+def _sliced(inner: Handler, path: Path) -> Handler:
+    def handle(
+        broker: Broker, request: Any, context: Context
+    ) -> Response | Later | Awaitable[Response]:
+        if count(request, path.request) <= SLICE_ELEMENTS:
+            return inner(broker, request, context)
+        return _one_by_one(inner, path, broker, request, context)
+
+    return handle
+
+
+async def _one_by_one(
+    inner: Handler, path: Path, broker: Broker, request: Any, context: Context
+) -> Response:
+    whole: dict[str, Any] = {}
+    if path.once:
+        request = unique(request, path.request)
+    for part in split(request, path.request, SLICE_ELEMENTS):
+        answer = inner(broker, part, context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        assert isinstance(answer, dict), "such handlers do not wait for others"
+        join(whole, answer, path.response)
+        await asyncio.sleep(0)
+    return whole
+
+
+def pieces(things: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The same things, so many at a time."""
+    for begin in range(0, len(things), size):
+        yield things[begin : begin + size]
+
+
+def count(request: Any, names: Sequence[str]) -> int:
+    """How many elements there are; one that has none in it is one."""
+    here = getattr(request, names[0], None) or ()
+    if len(names) == 1:
+        return len(here)
+    return sum(max(1, count(each, names[1:])) for each in here)
+
+
+def unique(request: Any, names: Sequence[str]) -> Any:
+    """The same request without what it asks for again."""
+    name, inner = names[0], names[1:]
+    here = getattr(request, name, None)
+    if here is None:
+        return request
+    found = dict.fromkeys(unique(each, inner) for each in here) if inner else dict.fromkeys(here)
+    return replace(request, **{name: tuple(found)})
+
+
+def split(request: Any, names: Sequence[str], size: int) -> Iterator[Any]:
+    """The same request in several, with no more than so many elements each."""
+    name, inner = names[0], names[1:]
+    taken: list[Any] = []
+    room = size
+    for each in getattr(request, name):
+        if inner and count(each, inner) > room:
+            parts = list(split(each, inner, size))
+        else:
+            parts = [each]
+        for part in parts:
+            weight = max(1, count(part, inner)) if inner else 1
+            if weight > room:
+                yield replace(request, **{name: tuple(taken)})
+                taken, room = [], size
+            taken.append(part)
+            room -= weight
+    if taken:
+        yield replace(request, **{name: tuple(taken)})
+
+
+def join(whole: dict[str, Any], answer: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Add the answer to a slice to those before it. What was split across slices becomes one again."""
+    name, inner = names[0], names[1:]
+    if not whole:
+        whole.update(answer)
+        whole[name] = []
+    elif whole.get("error_code", ErrorCode.none) is ErrorCode.none and "error_code" in answer:
+        whole["error_code"] = answer["error_code"]
+    rows = whole[name]
+    for row in answer.get(name) or ():
+        if inner and rows and _is_the_same(rows[-1], row, inner[0]):
+            join(rows[-1], row, inner)
+        elif inner and isinstance(row.get(inner[0]), list):
+            rows.append({**row, inner[0]: list(row[inner[0]])})
+        else:
+            rows.append(row)
+
+
+def _is_the_same(row: Mapping[str, Any], other: Mapping[str, Any], inner: str) -> bool:
+    """Whether two rows are about one thing: all they say of it but for its elements."""
+    return {**row, inner: None} == {**other, inner: None}
+
+
+TURN_S = 0.005
+
+
+class Turns:
+    """Who is to be served now, and who in the next turn."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._waiting: deque[Inbound] = deque()
+        self._until = 0.0
+        self._is_running = False
+
+    def has_time(self) -> bool:
+        """Whether this turn has time for one more request."""
+        now = self._supervisor.monotonic()
+        if not self._is_running:
+            self._begin(now)
+        return now < self._until
+
+    def wait(self, inbound: Inbound) -> None:
+        """To be served (`go_on`) in the next turn, or the one after."""
+        self._waiting.append(inbound)
+        if not self._is_running:
+            self._begin(self._supervisor.monotonic())
+
+    def _begin(self, now: float) -> None:
+        self._is_running, self._until = True, now + TURN_S
+        self._supervisor.soon("connections", self._next)
+
+    def _next(self) -> None:
+        self._is_running = False
+        if not self._waiting:
+            return
+        self._begin(self._supervisor.monotonic())
+        for _ in range(len(self._waiting)):  # those that come again meanwhile wait once more
+            self._supervisor.call("connections", self._waiting.popleft().go_on)
+            if self._supervisor.monotonic() > self._until:
+                return

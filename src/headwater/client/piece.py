@@ -1,0 +1,15 @@
+"""What `files` and `fetch` hand to `output`: bytes as they are stored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Piece(NamedTuple):
+    """Whole batches (the last may be cut off), and the aborted transactions that they touch."""
+
+    data: NDArray[np.uint8]
+    aborted: list[tuple[int, int, int | None]]

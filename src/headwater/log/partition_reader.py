@@ -1,0 +1,113 @@
+"""Reading a partition's log: which segment, how far, and on to the next batch that has a record.
+
+`PartitionLog` calls it, from any thread: the list of segments is handed in, taken once. Nothing at or above
+the durable offset is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from headwater.log import aborted_transactions, lookup, segment_reader
+from headwater.log.aborted_transactions import AbortedTransaction
+from headwater.log.segment import Segment
+from headwater.record.varint import Buffer
+
+if TYPE_CHECKING:
+    from headwater.log.partition import PartitionLog
+
+_STEPS_MAX = 8
+"""So many reads in search of a record are made while others wait; more are made in a thread."""
+
+
+class OffsetOutOfRange(Exception):
+    """Before the log's start, or beyond its end."""
+
+
+class ReadRequest(NamedTuple):
+    """What a reader asks for; see `PartitionLog.read`."""
+
+    offset: int
+    size_max: int
+    at_least_one: bool
+    upper: int | None
+    cached_only: bool
+
+
+def read(log: PartitionLog, segments: list[Segment], wanted: ReadRequest) -> Buffer | None:
+    offset = wanted.offset
+    durable = log.durable_offset
+    limit = durable if wanted.upper is None else min(wanted.upper, durable)
+    if offset < log.start_offset or offset > log.next_offset:
+        raise OffsetOutOfRange(f"offset {offset} is not within {log.start_offset}–{durable}")
+    if offset >= limit:
+        return b""
+    gaps = log.config.compact or log.cleaned_offset > 0
+    data = _read(log, segments, wanted, offset, limit, gaps)
+    steps = 0
+    while data and (end := segment_reader.end_without_records(data)) is not None and end < limit:
+        # Clients take an answer without any record for one that was cut too short to hold the
+        # first, and ask for the same again: they get the next batch that has one.
+        steps += 1
+        if wanted.cached_only and steps > _STEPS_MAX:
+            return None
+        found = _read(log, segments, wanted, end, limit, gaps)
+        if not found:
+            return data if found is not None and wanted.at_least_one else found
+        data = found
+    return data
+
+
+def _read(
+    log: PartitionLog,
+    segments: list[Segment],
+    wanted: ReadRequest,
+    offset: int,
+    limit: int,
+    gaps: bool,
+) -> Buffer | None:
+    """Batches of the one segment that has the first of them."""
+    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+    for segment in segments[max(number, 0) :]:
+        if segment.base_offset >= limit:
+            break
+        end = readable_end(log, segment, limit, wanted.cached_only)
+        if end is None:
+            return None
+        piece = segment_reader.Wanted(
+            offset, end, wanted.size_max, wanted.at_least_one, wanted.cached_only, gaps
+        )
+        data, is_here = segment_reader.read_segment(segment, piece)
+        if is_here:
+            return data
+    return b""
+
+
+def readable_end(
+    log: PartitionLog, segment: Segment, limit: int, cached_only: bool = False
+) -> int | None:
+    """The file position at which a reader must stop; None: the disk would have to be asked."""
+    last, position = log.durable_end
+    if segment is last:
+        end = position
+    elif segment.base_offset >= log.durable_offset:
+        return 0
+    else:
+        end = segment.size
+    if limit < log.durable_offset and segment.next_offset > limit:
+        if cached_only and not _is_near(segment, limit):
+            return None
+        found = lookup.position_of(segment, limit, end)
+        return found[0] if found else end
+    return end
+
+
+def _is_near(segment: Segment, offset: int) -> bool:
+    """Whether the place of an offset can be looked for without waiting for the disk."""
+    return segment.is_loaded and lookup.floor_cached(segment, offset) is not None
+
+
+def aborted(segments: list[Segment], first: int, end: int) -> list[AbortedTransaction]:
+    number = bisect_right(segments, first, key=lambda segment: segment.base_offset) - 1
+    return aborted_transactions.between((s.aborted for s in segments[max(number, 0) :]), first, end)

@@ -1,0 +1,46 @@
+"""The packages without which a part of a project cannot start, and the extra that brings each.
+
+`doctor` tells what is missing; the supervisor does not start a part again and again that could only fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+
+Needs = Mapping[str, str]
+"""By the name under which it is imported, the extra of headwater."""
+PIPELINES: Needs = dict.fromkeys(("pyspark", "pyarrow", "numba", "pandas"), "spark")
+REMOTE: Needs = dict.fromkeys(("grpc", "grpc_status"), "connect")
+CONSOLE: Needs = dict.fromkeys(("nicegui", "uvicorn", "starlette"), "console")
+EDGES: Needs = dict.fromkeys(("fastapi", "uvicorn", "httptools", "msgspec", "orjson"), "edges")
+_STORES: Mapping[str, Needs] = {
+    "postgres": {"psycopg": "postgres"},
+    "postgresql": {"psycopg": "postgres"},
+    "mysql": {"pymysql": "mysql"},
+    "mariadb": {"pymysql": "mysql"},
+    "mongodb": {"pymongo": "mongodb"},
+    "redis": {"redis": "redis"},
+    "search": {"tantivy": "search"},
+    "duckdb": {"duckdb": "warehouse"},
+    "delta": {"deltalake": "warehouse"},
+}
+"""By the scheme of an address, of a database or of a view."""
+
+
+def of_stores(addresses: Iterable[object]) -> Needs:
+    """What reading or writing those databases needs."""
+    found: dict[str, str] = {}
+    for address in addresses:
+        found.update(_STORES.get(str(address).partition(":")[0].partition("+")[0], {}))
+    return found
+
+
+def lacking(needs: Needs) -> tuple[str, str] | None:
+    """A sentence and the command that mends it; None where everything is there."""
+    missing = sorted(name for name in needs if find_spec(name) is None)
+    if not missing:
+        return None
+    extras = ",".join(sorted({needs[name] for name in missing}))
+    several = "packages" if len(missing) > 1 else "package"
+    return f"needs the {several} {', '.join(missing)}", f"pip install 'headwater[{extras}]'"

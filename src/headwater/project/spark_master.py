@@ -1,0 +1,25 @@
+"""Where Spark may be told to run (`master` in [spark], `--master`): its forms, and the nearest to a mistake.
+
+Called by the reader of headwater.toml, so that `doctor` finds what would otherwise stop Spark's start.
+"""
+
+from __future__ import annotations
+
+import re
+
+from headwater.errors import nearest
+
+FORMS = ("local", "local[2]", "local[*]", "spark://HOST:7077", "yarn", "k8s://https://HOST:443")
+_MASTER = re.compile(
+    r"local|local\[(?:\d+|\*)(?:\s*,\s*\d+)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    r"|spark://[^\s,:]+:\d+(?:,[^\s,:]+:\d+)*|yarn|k8s://\S+"
+)
+
+
+def complaint(value: object) -> str | None:
+    """What is wrong with it, as the end of a sentence; None where Spark would take it."""
+    if not isinstance(value, str) or not value:
+        return "is no text in quotes"
+    if _MASTER.fullmatch(value) and value != "local[0]":
+        return None
+    return f"is no place where Spark runs{nearest(value, FORMS)}"

@@ -1,0 +1,194 @@
+"""The end of some topics, followed by the driver itself: read once, for everybody who is near it.
+
+Queries that follow tables ask for what lies between their position and the end (`newer`). What one of them
+makes this read is kept for the others, in pieces, as long as somebody may want it; who is further behind, or
+waits for more than a piece may hold, reads by itself (`RangeReader`) until it is near. One that is at the end
+waits in a request of the broker's (`wait`), on behalf of all the others: nobody looks again and again.
+
+Bounds: PIECE_RECORDS in a piece; KEPT_RECORDS and KEPT_BYTES in all that are kept, but for the newest; a
+batch has no more than the source's `maxOffsetsPerTrigger`, but for one piece.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+import zlib
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.client import cluster as connect
+from headwater.client.constants import TopicPartition
+from headwater.spark.source.arrival import LOOK_EVERY_S, Arrival
+from headwater.spark.source.position import Position, offsets
+from headwater.spark.source.stream import StreamReader
+from headwater.spark.source.task import read
+
+PIECE_RECORDS = 20_000
+KEPT_RECORDS = 100_000
+KEPT_BYTES = 64 << 20
+Json = dict[str, Any]
+"""A position as Spark keeps it."""
+
+
+class RangeReader:
+    """Plans and reads ranges of topics on the driver, as Spark's source does in its tasks."""
+
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
+        from pyspark.sql.types import StructType
+
+        self.stream = StreamReader(options, StructType())
+        self._schema = schema
+
+    def close(self) -> None:
+        """Its connections; it makes new ones where it is asked again."""
+        connect.cluster(self.stream.options.client).close()
+
+    def initial(self) -> Json:
+        return self.stream.initialOffset()
+
+    def stop_at_what_is_there(self) -> None:
+        """For who wants to come to an end: what comes later is not seen."""
+        self.stream.prepareForTriggerAvailableNow()
+
+    def end_after(self, start: Json) -> Json | None:
+        """Where the next batch from there ends; None if there is nothing."""
+        end = self.stream.latestOffset(start, self.stream.getDefaultReadLimit())
+        return None if offsets(end) == offsets(start) else end
+
+    def records(self, start: Json, end: Json) -> Iterator[pa.RecordBatch]:
+        for task in self.stream.partitions(start, end):
+            yield from read(task, self.stream.options, self._schema)
+
+
+@dataclass
+class Piece:
+    """Records between two positions; `made` is what readers made of them, to be shared."""
+
+    start: Mapping[TopicPartition, int]
+    end: Mapping[TopicPartition, int]
+    records: list[pa.RecordBatch]
+    made: dict[Any, Any] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def count(self) -> int:
+        return sum(batch.num_rows for batch in self.records)
+
+    @property
+    def bytes(self) -> int:
+        return sum(batch.nbytes for batch in self.records)
+
+
+@dataclass(frozen=True)
+class Newer:
+    """What is newer than a position, in pieces of which the first may begin before it."""
+
+    end: Json
+    pieces: tuple[Piece, ...]
+
+
+class Tail:
+    """For all queries with the same options; any thread may ask."""
+
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
+        # A connection of its own, and the same one for every tail of these topics that ever was.
+        name = zlib.crc32(repr(sorted(options.items())).encode())
+        client = f"{options.get('kafka.client.id', 'headwater')}-tail-{name:08x}"
+        own = {**options, "kafka.client.id": client, "files": "false"}
+        self._reader = RangeReader(own, schema)
+        self._lock = threading.Lock()
+        self._end: Json | None = None
+        self._pieces: deque[Piece] = deque()
+        self._arrival = Arrival(
+            self._reader.stream.options.client, self._reader.stream.options.isolation
+        )
+        weakref.finalize(self, _close, self._reader, self._arrival)
+
+    def begin(self, position: Json) -> None:
+        """Somebody who read by itself has come to this place: others may go on from there."""
+        with self._lock:
+            if self._end is None or not self._covers(position):
+                self._pieces.clear()
+                self._end = position
+
+    def newer(self, start: Json) -> Newer | None:
+        """What is there after a position that is near the end; None if it must be read apart."""
+        with self._lock:
+            if self._end is None or not self._covers(start):
+                return None
+            if not self._look():
+                return None
+            assert self._end is not None
+            begin = offsets(start)
+            found = self._limited([p for p in self._pieces if _reaches_beyond(p, begin)])
+            if not found:
+                return Newer(start, ())
+            ids = Position.from_json(self._end).ids
+            # Who has read by itself may be further in a partition than where these pieces end.
+            end = {place: max(o, begin[place]) for place, o in found[-1].end.items()}
+            return Newer(Position(end, ids).to_json(), found)
+
+    def _limited(self, pieces: list[Piece]) -> tuple[Piece, ...]:
+        """As many as a batch may have: at least one."""
+        most, count, taken = self._reader.stream.options.max_offsets or KEPT_RECORDS, 0, 0
+        for piece in pieces:
+            count += piece.count
+            if taken and count > most:
+                break
+            taken += 1
+        return tuple(pieces[:taken])
+
+    def wait(self, start: Json, stopped: threading.Event) -> None:
+        """Until something may have come after this position, or it is time to look all the same."""
+        position, until = offsets(start), time.monotonic() + LOOK_EVERY_S
+        while not self._arrival.wait(position, stopped):
+            if stopped.is_set() or time.monotonic() >= until:
+                return
+
+    def _covers(self, start: Json) -> bool:
+        assert self._end is not None
+        wanted, end = Position.from_json(start), Position.from_json(self._end)
+        first = self._pieces[0].start if self._pieces else end.offsets
+        return (
+            wanted.ids == end.ids
+            and wanted.offsets.keys() == end.offsets.keys()
+            and all(first[place] <= o <= end.offsets[place] for place, o in wanted.offsets.items())
+        )
+
+    def _look(self) -> bool:
+        """Read what has come since; False if that is no business of everybody's."""
+        assert self._end is not None
+        end = self._reader.end_after(self._end)
+        if end is None:
+            return True
+        begin, until = Position.from_json(self._end), Position.from_json(end)
+        count = sum(o - begin.offsets.get(place, 0) for place, o in until.offsets.items())
+        if until.new or until.ids != begin.ids or count > PIECE_RECORDS:
+            self._pieces.clear()
+            self._end = None
+            return False
+        records = list(self._reader.records(self._end, end))
+        self._pieces.append(Piece(begin.offsets, until.offsets, records))
+        while len(self._pieces) > 1 and (
+            sum(each.count for each in self._pieces) > KEPT_RECORDS
+            or sum(each.bytes for each in self._pieces) > KEPT_BYTES
+        ):
+            self._pieces.popleft()
+        self._end = Position(until.offsets, until.ids).to_json()
+        return True
+
+
+def _close(reader: RangeReader, arrival: Arrival) -> None:
+    """When nobody follows these topics any more."""
+    reader.close()
+    arrival.close()
+
+
+def _reaches_beyond(piece: Piece, start: Mapping[TopicPartition, int]) -> bool:
+    return any(o > start.get(place, 0) for place, o in piece.end.items())

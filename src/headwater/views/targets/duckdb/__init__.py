@@ -1,0 +1,1 @@
+"""Views in a DuckDB file: rows and position change in one transaction."""

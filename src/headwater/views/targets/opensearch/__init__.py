@@ -1,0 +1,1 @@
+"""Views in OpenSearch or Elasticsearch, by their HTTP interface."""

@@ -1,0 +1,1 @@
+"""Views in PostgreSQL: rows and position change in one transaction."""

@@ -1,0 +1,1 @@
+"""Views in Redis: a hash, a JSON text or a member of a sorted set per row."""

@@ -1,0 +1,1 @@
+"""Views as a full-text index (tantivy) in a folder."""

@@ -1,0 +1,1 @@
+"""What the targets SQLite, PostgreSQL and DuckDB have in common."""

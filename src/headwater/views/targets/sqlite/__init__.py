@@ -1,0 +1,1 @@
+"""Views in a SQLite file: rows and position change in one transaction."""

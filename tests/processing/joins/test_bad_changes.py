@@ -1,0 +1,30 @@
+"""One record of a table that a join cannot read must not stop it for good."""
+
+from __future__ import annotations
+
+import pytest
+
+import headwater as hw
+from headwater.processing import joins
+
+
+@pytest.mark.parametrize(
+    "poison", ['{"op":"t","before":null,"after":null}', '{"id":2,"name":5,"n":"x"}']
+)
+def test_a_join_goes_on_after_a_truncate_and_after_a_bad_value(headwater_test, poison):
+    test = headwater_test
+
+    @hw.view("joined", key="e")
+    def joined():
+        table = joins.changes("people", schema="id BIGINT, name STRING, n INT", key="id")
+        return joins.enrich(hw.stream("events", schema="e STRING, id BIGINT"), table).select(
+            "e", "name"
+        )
+
+    test.send("people", {"id": 1, "name": "ann", "n": 1}, key="id")
+    test.send("events", {"e": "a", "id": 1})
+    test.run(joined)
+    test.send("people", poison)
+    test.send("events", {"e": "b", "id": 1})
+    test.run()
+    assert len(test.rows(joined)) == 2
