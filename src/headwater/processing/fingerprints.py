@@ -66,7 +66,11 @@ def _of_decimal(text: Column) -> Column:
 
 
 def fingerprint_of(value: Value, jvm: Any) -> int:
-    """Of one value, with Spark's own functions."""
+    """Of one value, with Spark's own functions.
+
+    Numbers are hashed by an object of the class: py4j finds a static method only where the JVM happens to name it
+    before the instance's method of that name.
+    """
     hashes = jvm.org.apache.spark.sql.catalyst.expressions.XXH64
     if isinstance(value, bool):
         return int(hashes(SEED).hashInt(int(value)))
@@ -76,7 +80,7 @@ def fingerprint_of(value: Value, jvm: Any) -> int:
         return int(hashes.hashUTF8String(texts.fromBytes(raw), SEED))
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return int(hashes(SEED).hashInt((value - _EPOCH.date()).days))
-    return int(hashes.hashLong(_bits(value, jvm), SEED))
+    return int(hashes(SEED).hashLong(_bits(value, jvm)))
 
 
 def _bits(value: Any, jvm: Any) -> int:
