@@ -68,8 +68,8 @@ def _of_decimal(text: Column) -> Column:
 def fingerprint_of(value: Value, jvm: Any) -> int:
     """Of one value, with Spark's own functions.
 
-    Numbers are hashed by an object of the class: py4j finds a static method only where the JVM happens to name it
-    before the instance's method of that name.
+    Numbers are hashed by an object of the class: py4j finds a static method only where the JVM happens to
+    name it before the instance's method of that name.
     """
     hashes = jvm.org.apache.spark.sql.catalyst.expressions.XXH64
     if isinstance(value, bool):
