@@ -3,7 +3,7 @@
 The foreachBatch of every view that lives in a target; runs on the driver.
 
     arrange   the last change of each key, all rows of a key in one task    (ordering)
-    stage     each task puts its part aside                                 (Target.stage)
+    stage     each task puts its part aside; of few records, the driver     (Target.stage)
     letters   rows that the target refused go to the dead-letter topic      (deadletters)
     commit    the parts and the position become visible together            (Target.commit)
 
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
 from headwater.views import offset_log, order
+from headwater.views.batch_name import is_connect
 from headwater.views.dead_letters import Letters, Origin, RefusedRow
 from headwater.views.operate.pause import wait_while_held
 from headwater.views.stage import (
@@ -35,6 +36,7 @@ from headwater.views.stage import (
     identity,
     key_text,
     stage_part,
+    stage_rows,
     with_keys,
 )
 from headwater.views.targets.contract import (
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+FEW = 2_000
+"""Records of a batch that one process stages more quickly than several; on one machine."""
 TAKEN_AWAY = 1_000_000
 """From here on, numbers of parts that are no task's."""
 REFUSED_MAX = 10_000
@@ -118,7 +122,7 @@ class Applying:
             frame.write.format("noop").mode("overwrite").save()
             return
         applied = Applied(batch, self._epoch, position)
-        staged = self._stage(frame, batch)
+        staged = self._stage(frame, batch, position)
         refused = [each for part in staged for each in part.part.refused]
         self._refuse(refused, applied, 0, frame.sparkSession, frame)
         parts = [each.part for each in staged if each.part.rows]
@@ -146,15 +150,32 @@ class Applying:
         self._commit(applied, parts, spark)
         self._applied = applied
 
-    def _stage(self, frame: DataFrame, batch: int) -> list[Staged]:
+    def _stage(self, frame: DataFrame, batch: int, position: Position) -> list[Staged]:
+        known = self._applied
+        if known is not None and known.position.behind(position) <= FEW and _is_local(frame):
+            found = self._stage_here(frame, batch)
+            if found is not None:
+                return [found]
         target, every = self.target, self._every
 
         def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from stage_part(target, batch, rows, every=every)
 
         rows = order.arranged(frame, target.shape)
-        found = rows.mapInArrow(task, "part STRING").collect()
-        return [Staged.from_json(text) for (text,) in found]
+        found_there = rows.mapInArrow(task, "part STRING").collect()
+        return [Staged.from_json(text) for (text,) in found_there]
+
+    def _stage_here(self, frame: DataFrame, batch: int) -> Staged | None:
+        """Of few records, on the driver: no exchange, no Python process. None where they became so much that
+        Spark does not hand it out (`spark.driver.maxResultSize`)."""
+        try:
+            rows = order.in_columns(frame, self.target.shape).toArrow()
+        except Exception as error:
+            if "spark.driver.maxResultSize" not in str(error):
+                raise
+            return None
+        given = iter(rows.to_batches(ROWS_AT_ONCE))
+        return Staged(stage_rows(self.target, batch, 0, given, every=self._every))
 
     def _commit(
         self,
@@ -233,3 +254,9 @@ class Applying:
         for row, *origin in sorted(found):
             by_row.setdefault(row, []).append(Origin(*origin))
         return by_row
+
+
+def _is_local(frame: DataFrame) -> bool:
+    """Whether the tasks of a query run in this machine's own Spark."""
+    spark = frame.sparkSession
+    return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")
