@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,15 @@ class Checking:
     say: Callable[[str], None]
     local: bool = True
     """Whether Spark's executors see this machine's files."""
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        self.kept.append(frame.persist())
+        return self.kept[-1]
+
+    def forget(self) -> None:
+        for frame in self.kept:
+            frame.unpersist()
 
 
 def verify(checking: Checking, *, repair: bool = False) -> Report:
@@ -130,6 +139,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
     if repair:
         must_be_repairable(shape)
     with ExitStack() as scratch:
+        scratch.callback(checking.forget)
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")
@@ -184,7 +194,7 @@ def _opened(checking: Checking) -> tuple[Shape, Target]:
 def _called(checking: Checking, position: Position) -> DataFrame:
     view = checking.view
     try:
-        return result_of(view, checking.context(position))
+        return result_of(view, checking.context(position), checking.keep)
     except HeadwaterError:
         raise
     except Exception as error:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.decoding import Table
@@ -22,9 +22,16 @@ def kept(spark: SparkSession, *records: tuple[str | None, Any]) -> list[tuple[An
         ("people", _bytes(key), _bytes(value), 0, offset, moment)
         for offset, (key, value) in enumerate(records)
     ]
-    return sorted(
-        tuple(row) for row in rows(spark.createDataFrame(listed, RECORD), people).collect()
-    )
+    read: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        read.append(frame.persist())
+        return read[-1]
+
+    found = rows(spark.createDataFrame(listed, RECORD), people, keep).collect()
+    for frame in read:
+        frame.unpersist()
+    return sorted(tuple(row) for row in found)
 
 
 def _bytes(value: Any) -> bytearray | None:

@@ -7,6 +7,7 @@ gone here as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.views.tables.decoding import Decoder, Table
@@ -14,16 +15,17 @@ from headwater.views.tables.decoding import Decoder, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Keep = Callable[["DataFrame"], "DataFrame"]
+"""Has Spark keep the rows of a DataFrame (`persist`), until whoever gave it lets go of them."""
 RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
 """The columns of the log's records that are needed."""
 
 
-def rows(records: DataFrame, table: Table) -> DataFrame:
+def rows(records: DataFrame, table: Table, keep: Keep) -> DataFrame:
     """The table, from the records of its topic from the first one on; bad values are left out."""
-    read = Decoder([table]).frame(records, "timestamp")
-    # Through Python and back: Spark would else move conditions to below what they look at, and with them
-    # copies of all expressions that read a value.
-    read = read.mapInArrow(lambda batches: batches, read.schema).where("bad IS NULL")
+    # Its changes are looked at three times: kept, they are read and decoded once. Nor can Spark then move
+    # conditions to below what they look at, and with them copies of all expressions that read a value.
+    read = keep(Decoder([table]).frame(records, "timestamp")).where("bad IS NULL")
     changes = read.select("p", "o", "timestamp", "t0.*")
     has_key = " AND ".join(f"c{n} IS NOT NULL" for n in table.keys)
     changes = changes.where(f"emptied OR ({has_key})")
