@@ -52,7 +52,7 @@ class Telling:
 
     def take(self, spark_query: Any) -> None:
         """Read the reports that were not seen yet."""
-        for report in self._reports(spark_query):
+        for report in self._new(_newest_first(spark_query)):
             before = self._gathered.batches
             self._gathered.add(report)
             self.batches += self._gathered.batches - before
@@ -85,10 +85,10 @@ class Telling:
     def _publish(self, said: Mapping[str, object]) -> None:
         self._log.post(progress.TOPIC, self._view.name, json.dumps(said).encode())
 
-    def _reports(self, spark_query: Any) -> list[progress.Report]:
+    def _new(self, texts: Iterator[str]) -> list[progress.Report]:
         """Oldest first; looked for from the newest on, as those that were seen are many."""
         new: list[progress.Report] = []
-        for text in _newest_first(spark_query):
+        for text in texts:
             report = json.loads(text)
             if report["timestamp"] <= self._seen:
                 break

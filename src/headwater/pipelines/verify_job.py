@@ -41,6 +41,7 @@ from headwater.views.operate import verification_log
 from headwater.views.operate.differences import Report
 from headwater.views.operate.repair import Repair, has_copies, must_be_repairable, repair_rows
 from headwater.views.operate.versions import versions_of
+from headwater.views.tables.replaying import Kept
 from headwater.views.targets.contract import Applied, Kind, Shape, Target
 
 if TYPE_CHECKING:
@@ -94,12 +95,8 @@ def verified(
     report = verify(checking, repair=repair)
     if report.is_right:
         where = (view.name, view.version, view.where)
-        verification_log.note(
-            {**order.client, "bootstrap.servers": order.bootstrap},
-            *where,
-            report.position,
-            report.rows,
-        )
+        client = {**order.client, "bootstrap.servers": order.bootstrap}
+        verification_log.note(client, *where, report.position, report.rows)
     return report
 
 
@@ -121,15 +118,7 @@ class Checking:
     say: Callable[[str], None]
     local: bool = True
     """Whether Spark's executors see this machine's files."""
-    kept: list[DataFrame] = field(default_factory=list)
-
-    def keep(self, frame: DataFrame) -> DataFrame:
-        self.kept.append(frame.persist())
-        return self.kept[-1]
-
-    def forget(self) -> None:
-        for frame in self.kept:
-            frame.unpersist()
+    keep: Kept = field(default_factory=Kept)
 
 
 def verify(checking: Checking, *, repair: bool = False) -> Report:
@@ -139,7 +128,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
     if repair:
         must_be_repairable(shape)
     with ExitStack() as scratch:
-        scratch.callback(checking.forget)
+        scratch.callback(checking.keep.forget)
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")

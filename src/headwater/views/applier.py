@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
 from headwater.views import offset_log, order
-from headwater.views.batch_name import is_connect
+from headwater.views.batch_name import is_local
 from headwater.views.dead_letters import Letters, Origin, RefusedRow
 from headwater.views.operate.pause import wait_while_held
 from headwater.views.stage import (
@@ -152,7 +152,11 @@ class Applying:
 
     def _stage(self, frame: DataFrame, batch: int, position: Position) -> list[Staged]:
         known = self._applied
-        if known is not None and known.position.behind(position) <= FEW and _is_local(frame):
+        if (
+            known is not None
+            and known.position.behind(position) <= FEW
+            and is_local(frame.sparkSession)
+        ):
             found = self._stage_here(frame, batch)
             if found is not None:
                 return [found]
@@ -168,9 +172,12 @@ class Applying:
     def _stage_here(self, frame: DataFrame, batch: int) -> Staged | None:
         """Of few records, on the driver: no exchange, no Python process. None where they became so much that
         Spark does not hand it out (`spark.driver.maxResultSize`)."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
         try:
             rows = order.in_columns(frame, self.target.shape).toArrow()
-        except Exception as error:
+        except (Py4JJavaError, PySparkException) as error:
             if "spark.driver.maxResultSize" not in str(error):
                 raise
             return None
@@ -254,9 +261,3 @@ class Applying:
         for row, *origin in sorted(found):
             by_row.setdefault(row, []).append(Origin(*origin))
         return by_row
-
-
-def _is_local(frame: DataFrame) -> bool:
-    """Whether the tasks of a query run in this machine's own Spark."""
-    spark = frame.sparkSession
-    return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")

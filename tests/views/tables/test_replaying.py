@@ -6,11 +6,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.decoding import Table
-from headwater.views.tables.replaying import rows
+from headwater.views.tables.replaying import Kept, rows
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
@@ -22,15 +22,9 @@ def kept(spark: SparkSession, *records: tuple[str | None, Any]) -> list[tuple[An
         ("people", _bytes(key), _bytes(value), 0, offset, moment)
         for offset, (key, value) in enumerate(records)
     ]
-    read: list[DataFrame] = []
-
-    def keep(frame: DataFrame) -> DataFrame:
-        read.append(frame.persist())
-        return read[-1]
-
+    keep = Kept()
     found = rows(spark.createDataFrame(listed, RECORD), people, keep).collect()
-    for frame in read:
-        frame.unpersist()
+    keep.forget()
     return sorted(tuple(row) for row in found)
 
 

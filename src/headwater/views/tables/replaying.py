@@ -7,7 +7,6 @@ gone here as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.views.tables.decoding import Decoder, Table
@@ -15,13 +14,26 @@ from headwater.views.tables.decoding import Decoder, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Keep = Callable[["DataFrame"], "DataFrame"]
-"""Has Spark keep the rows of a DataFrame (`persist`), until whoever gave it lets go of them."""
 RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
 """The columns of the log's records that are needed."""
 
 
-def rows(records: DataFrame, table: Table, keep: Keep) -> DataFrame:
+class Kept:
+    """Rows that Spark keeps, in memory and on disk, until they are let go of."""
+
+    def __init__(self) -> None:
+        self._frames: list[DataFrame] = []
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        self._frames.append(frame.persist())
+        return self._frames[-1]
+
+    def forget(self) -> None:
+        for frame in self._frames:
+            frame.unpersist()
+
+
+def rows(records: DataFrame, table: Table, keep: Kept) -> DataFrame:
     """The table, from the records of its topic from the first one on; bad values are left out."""
     # Its changes are looked at three times: kept, they are read and decoded once. Nor can Spark then move
     # conditions to below what they look at, and with them copies of all expressions that read a value.
