@@ -72,6 +72,9 @@ EDGES_LIMITS = {
     "requests_at_once": "Of it, changefeeds included; beyond it 429. 0: no limit.",
     "clients": "Changefeeds open at once.",
     "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
+    "consumers": "Members of consumer groups by HTTP at once; beyond it 429.",
+    "consumers_per_token": "Of one token, or of one address where there are none.",
+    "consumer_idle_seconds": "One that nobody has asked for so long is closed.",
     "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
 }
 EDGES_KINDS = {

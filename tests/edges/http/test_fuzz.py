@@ -29,7 +29,7 @@ from headwater.views.targets.registry import target_for
 from tests.edges.running import edges
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-EXAMPLES = 300 if SOAK else 20
+EXAMPLES = 300 if SOAK else 12
 """Of each operation, and as many again that are wrong on purpose."""
 CHECKED = [
     not_a_server_error,
@@ -68,7 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return load(tmp_path / "headwater.toml")
 
 
-@pytest.mark.timeout(1200 if SOAK else 120)
+@pytest.mark.timeout(3600 if SOAK else 240)
 def test_whatever_is_sent_is_answered_as_described(
     log: Log, topic: Callable[..., str], project: Project, monkeypatch: pytest.MonkeyPatch
 ):

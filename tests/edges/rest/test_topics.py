@@ -87,9 +87,7 @@ def test_the_logs_own_topics_are_not_there(client: Clients, cluster: str):
         assert ann.post(f"{cluster}/topics/{name}/records", json={}).status_code == 404
 
 
-def test_groups_and_their_lag(
-    client: Clients, cluster: str, log: Log, topic: Callable[..., str]
-):
+def test_groups_and_their_lag(client: Clients, cluster: str, log: Log, topic: Callable[..., str]):
     name = topic()
     for _ in range(5):
         publish(log, name, Draft(None, b"x"))

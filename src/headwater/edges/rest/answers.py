@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 import orjson
+from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -164,9 +166,31 @@ def responses(
     return {**wrong, status: fine}
 
 
-def described(shape: Mapping[str, object], media_type: str = V3) -> dict[str, object]:
-    """For a route's description: the body that it takes."""
-    return {"requestBody": {"required": True, "content": {media_type: {"schema": shape}}}}
+@dataclass(frozen=True)
+class Route:
+    """How one is described: its answer's status and form, and the body that it takes."""
+
+    method: str
+    path: str
+    summary: str
+    answer: Mapping[str, object] | None = None
+    status: int = 200
+    body: Mapping[str, object] | None = None
+    media_type: str = V3
+    more: tuple[int, ...] = ()
+    """Errors beside those that all have."""
+
+    def add(self, router: APIRouter, handler: Callable[..., Awaitable[Response]]) -> None:
+        said = {"required": True, "content": {self.media_type: {"schema": self.body}}}
+        router.add_api_route(
+            self.path,
+            handler,
+            methods=[self.method],
+            summary=self.summary,
+            status_code=self.status,
+            responses=responses(self.answer, self.status, self.media_type, *self.more),
+            openapi_extra=None if self.body is None else {"requestBody": said},
+        )
 
 
 def object_of(**properties: str | Mapping[str, object]) -> Json:

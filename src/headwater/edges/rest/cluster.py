@@ -13,6 +13,7 @@ from headwater.edges.rest.access import no_topic
 from headwater.edges.rest.answers import (
     Json,
     Refused,
+    Route,
     answered,
     in_thread,
     list_of,
@@ -20,7 +21,6 @@ from headwater.edges.rest.answers import (
     object_of,
     related,
     resource,
-    responses,
 )
 
 _CLUSTER = object_of(kind="string", metadata="object", cluster_id="string", topics="object")
@@ -63,19 +63,16 @@ def path_of(cluster_id: str, topic: str) -> str:
 def add_routes(router: APIRouter, context: Context) -> None:
     cluster = Cluster(context.log)
 
-    @router.get("/v3/clusters", summary="The cluster", responses=responses(list_of(_CLUSTER)))
     async def clusters(request: Request) -> Response:
         own, _ = await in_thread(cluster.known)
         return listed(request, "KafkaCluster", "/v3/clusters", [_cluster(request, own)])
 
-    @router.get(
-        "/v3/clusters/{cluster_id}",
-        summary="The cluster by its id",
-        responses=responses(_CLUSTER),
-    )
     async def one(request: Request, cluster_id: str) -> Response:
         await cluster.check(cluster_id)
         return answered(_cluster(request, cluster_id))
+
+    Route("GET", "/v3/clusters", "The cluster", list_of(_CLUSTER)).add(router, clusters)
+    Route("GET", "/v3/clusters/{cluster_id}", "It by its id", _CLUSTER).add(router, one)
 
 
 def _cluster(request: Request, cluster_id: str) -> Json:

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headwater.client.log import Log
 from headwater.edges import counts
 from headwater.edges.context import Context
 from headwater.edges.guard import who
@@ -25,15 +26,15 @@ from headwater.edges.rest.answers import (
     V2,
     Json,
     Refused,
+    Route,
     answered,
     body_of,
-    described,
     in_thread,
     link,
     object_of,
     responses,
 )
-from headwater.edges.rest.formats import FORMATS, accepts, media_type, shown
+from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type, shown
 from headwater.edges.rest.instance import Instance, Options, Place
 from headwater.edges.rest.instances import ANSWER_BYTES, ANSWER_BYTES_MAX, Instances
 
@@ -41,7 +42,9 @@ WAY = "consumers"
 TIMEOUT_MS, TIMEOUT_MAX_MS = 1000, 30_000
 NAME_MAX = 249
 TOPICS_MAX = 100
-_AT = "/consumers/{group}/instances/{instance}"
+_GROUP = "/consumers/{group}"
+_AT = f"{_GROUP}/instances/{{instance}}"
+_READS, _COMMIT = f"{_AT}/subscription", f"{_AT}/offsets"
 _TRUTH = {"true": True, "false": False}
 _PLACE: Json = object_of(topic="string", partition="integer")
 _OFFSET: Json = object_of(topic="string", partition="integer", offset="integer")
@@ -54,19 +57,6 @@ _NEW: Json = {
         "auto.offset.reset": {"enum": ["earliest", "latest"], "default": "latest"},
         "auto.commit.enable": {"enum": ["true", "false"], "default": "false"},
         "fetch.min.bytes": {"type": "string", "pattern": "^[0-9]{1,6}$"},
-    },
-}
-_RECORDS: Json = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["topic", "key", "value", "partition", "offset"],
-        "properties": {
-            "topic": {"type": "string"},
-            "partition": {"type": "integer"},
-            "offset": {"type": "integer"},
-            "timestamp": {"type": "integer"},
-        },
     },
 }
 
@@ -96,101 +86,76 @@ class _Positions(msgspec.Struct):
 
 
 def add_routes(router: APIRouter, context: Context, instances: Instances) -> None:
-    _add_instances(router, instances)
-    _add_subscriptions(router, context, instances)
-    _add_reading(router, instances)
-    _add_offsets(router, instances)
+    made = object_of(instance_id="string", base_uri="string")
+    topics = object_of(topics={"type": "array", "items": {"type": "string"}, "minItems": 1})
+    held = object_of(partitions={"type": "array", "items": _PLACE})
+    some: Json = {**_OFFSETS, "required": []}
+    its = _Consumers(context.log, instances)
+    busy = (409,)
+    for route, handler in (
+        (Route("POST", _GROUP, "A consumer of this group", made, 200, _NEW, V2, busy), its.create),
+        (Route("DELETE", _AT, "End it", None, 204, None, V2, busy), its.delete),
+        (Route("POST", _READS, "Which topics it reads", None, 204, topics, V2), its.subscribe),
+        (Route("GET", _READS, "Which topics it reads", topics, 200, None, V2), its.subscription),
+        (Route("DELETE", _READS, "Read nothing any more", None, 204, None, V2), its.unsubscribe),
+        (Route("GET", f"{_AT}/assignments", "Its partitions", held, 200, None, V2), its.assigned),
+        (Route("POST", f"{_AT}/positions", "Go on there", None, 204, _OFFSETS, V2, busy), its.seek),
+        (Route("POST", _COMMIT, "Commit all, or these", None, 200, some, V2, busy), its.commit),
+        (Route("GET", _COMMIT, "What is committed", _OFFSETS, 200, None, V2, busy), its.committed),
+    ):
+        route.add(router, handler)
+    described = responses(RECORDS, 200, media_type("binary"), 406, *busy)
+    described[200]["content"] = {media_type(each): {"schema": RECORDS} for each in FORMATS}
+    router.get(f"{_AT}/records", summary="What is new", responses=described)(its.records)
 
 
-def _add_instances(router: APIRouter, instances: Instances) -> None:
-    @router.post(
-        "/consumers/{group}",
-        summary="A consumer of this group, for the token that makes it",
-        responses=responses(object_of(instance_id="string", base_uri="string"), 200, V2, 409),
-        openapi_extra=described(_NEW, V2),
-    )
-    async def create(request: Request, group: str) -> Response:
+class _Consumers:
+    """The routes, and what they share."""
+
+    def __init__(self, log: Log, instances: Instances) -> None:
+        self._log, self._instances = log, instances
+
+    async def create(self, request: Request, group: str) -> Response:
         check_group(request, group)
-        options, name = _options(await body_of(request, _New), instances, group)
-        made = instances.add(_owner(request), group, name, options)
+        options, name = _options(await body_of(request, _New), self._instances, group)
+        made = self._instances.add(_owner(request), group, name, options)
         path = f"/consumers/{group}/instances/{made.name}"
-        said = {"instance_id": made.name, "base_uri": link(request, path)}
-        return answered(said, 200, V2)
+        return _said({"instance_id": made.name, "base_uri": link(request, path)})
 
-    @router.delete(
-        _AT,
-        summary="End it; its partitions go to the others of the group",
-        status_code=204,
-        responses=responses(None, 204, V2, 409),
-    )
-    async def delete(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
+    async def delete(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
         found.end()
-        await instances.remove(found, in_order=True)
+        await self._instances.remove(found, in_order=True)
         return Response(status_code=204)
 
-
-def _add_subscriptions(router: APIRouter, context: Context, instances: Instances) -> None:
-    @router.post(
-        f"{_AT}/subscription",
-        summary="Which topics it reads, instead of those before",
-        status_code=204,
-        responses=responses(None, 204, V2),
-        openapi_extra=described(
-            object_of(topics={"type": "array", "items": {"type": "string"}, "minItems": 1}), V2
-        ),
-    )
-    async def subscribe(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
+    async def subscribe(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
         topics = _topics(await body_of(request, _Topics))
         for each in topics:
             check_topic(request, each, "read")
-        known = await in_thread(context.log.topics)
+        known = await in_thread(self._log.topics)
         for each in topics:
             if each not in known:
                 raise no_topic(each)
-        await instances.do(found, lambda: found.subscribe(topics))
+        await self._instances.do(found, lambda: found.subscribe(topics))
         return Response(status_code=204)
 
-    @router.get(
-        f"{_AT}/subscription",
-        summary="Which topics it reads",
-        responses=responses(object_of(topics="array"), 200, V2),
-    )
-    async def subscription(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
-        return answered({"topics": found.topics}, 200, V2)
+    async def subscription(self, request: Request, group: str, instance: str) -> Response:
+        return _said({"topics": self._mine(request, group, instance).topics})
 
-    @router.delete(
-        f"{_AT}/subscription",
-        summary="Read nothing any more",
-        status_code=204,
-        responses=responses(None, 204, V2),
-    )
-    async def unsubscribe(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
-        await instances.do(found, lambda: found.subscribe(()))
+    async def unsubscribe(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
+        await self._instances.do(found, lambda: found.subscribe(()))
         return Response(status_code=204)
 
-    @router.get(
-        f"{_AT}/assignments",
-        summary="Which partitions the group has given it",
-        responses=responses(object_of(partitions={"type": "array", "items": _PLACE}), 200, V2),
-    )
-    async def assignments(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
-        held = await instances.do(found, found.assigned)
+    async def assigned(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
+        held = await self._instances.do(found, found.assigned)
         said = [{"topic": topic, "partition": number} for topic, number in sorted(held)]
-        return answered({"partitions": said}, 200, V2)
+        return _said({"partitions": said})
 
-
-def _add_reading(router: APIRouter, instances: Instances) -> None:
-    described_as = responses(_RECORDS, 200, media_type("binary"), 406, 409)
-    every = {media_type(each): {"schema": _RECORDS} for each in FORMATS}
-    described_as[200]["content"] = every
-
-    @router.get(f"{_AT}/records", summary="What is new", responses=described_as)
     async def records(
+        self,
         request: Request,
         group: str,
         instance: str,
@@ -199,80 +164,59 @@ def _add_reading(router: APIRouter, instances: Instances) -> None:
         ] = TIMEOUT_MS,
         max_bytes: Annotated[int, Query(ge=1, le=ANSWER_BYTES_MAX)] = ANSWER_BYTES,
     ) -> Response:
-        found = _mine(request, instances, group, instance)
+        found = self._mine(request, group, instance)
         format = found.options.format
         if not accepts(request.headers.get("accept", ""), format):
             raise Refused(40601, f"the instance is of format {format}: Accept {media_type(format)}")
         if not found.topics:
             raise Refused(409, "the instance reads no topics: POST …/subscription comes first")
-        instances.answers.take(max_bytes)
+        held = self._instances.answers
+        held.take(max_bytes)
         try:
-            read = await instances.do(found, lambda: found.read(timeout / 1000, max_bytes))
+            read = await self._instances.do(found, lambda: found.read(timeout / 1000, max_bytes))
             body = orjson.dumps([shown(each, format) for each in read])
         finally:
-            instances.answers.bytes -= max_bytes
+            held.bytes -= max_bytes
         for each in read:
             counts.went(WAY, each.topic, 1)
         return Response(body, media_type=media_type(format))
 
-    @router.post(
-        f"{_AT}/positions",
-        summary="Go on from these offsets",
-        status_code=204,
-        responses=responses(None, 204, V2, 409),
-        openapi_extra=described(_OFFSETS, V2),
-    )
-    async def seek(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
+    async def seek(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
         position = _position((await body_of(request, _Positions)).offsets or [])
-        await instances.do(found, lambda: found.seek(position))
+        await self._instances.do(found, lambda: found.seek(position))
         return Response(status_code=204)
 
-
-def _add_offsets(router: APIRouter, instances: Instances) -> None:
-    @router.post(
-        f"{_AT}/offsets",
-        summary="Commit what was handed out, or these offsets: each the one to go on from",
-        responses=responses(None, 200, V2, 409),
-        openapi_extra=described({**_OFFSETS, "required": []}, V2),
-    )
-    async def commit(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
+    async def commit(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
         given = (await body_of(request, _Positions)).offsets
         position = None if given is None else _position(given)
         for topic, _ in position or ():
             check_topic(request, topic, "read")
-        await instances.do(found, lambda: found.commit(position))
+        await self._instances.do(found, lambda: found.commit(position))
         return Response(status_code=200)
 
-    @router.get(
-        f"{_AT}/offsets",
-        summary="What the group has committed of its partitions; -1001: nothing",
-        responses=responses(_OFFSETS, 200, V2, 409),
-    )
-    async def committed(request: Request, group: str, instance: str) -> Response:
-        found = _mine(request, instances, group, instance)
-
-        def ask() -> dict[Place, int]:
-            held = found.assigned()
-            return found.committed(held) if held else {}
-
-        position = await instances.do(found, ask)
+    async def committed(self, request: Request, group: str, instance: str) -> Response:
+        found = self._mine(request, group, instance)
+        position = await self._instances.do(found, found.committed)
         said = [
             {"topic": topic, "partition": number, "offset": offset, "metadata": ""}
             for (topic, number), offset in sorted(position.items())
         ]
-        return answered({"offsets": said}, 200, V2)
+        return _said({"offsets": said})
+
+    def _mine(self, request: Request, group: str, name: str) -> Instance:
+        check_group(request, group)
+        return self._instances.get(_owner(request), group, name)
+
+
+def _said(what: Json) -> Response:
+    return answered(what, 200, V2)
 
 
 def _owner(request: Request) -> str:
     """The token's name; where there are none, the address."""
     return who(request) or f"at {request.client.host if request.client else ''}"
-
-
-def _mine(request: Request, instances: Instances, group: str, name: str) -> Instance:
-    check_group(request, group)
-    return instances.get(_owner(request), group, name)
 
 
 def _options(new: _New, instances: Instances, group: str) -> tuple[Options, str | None]:

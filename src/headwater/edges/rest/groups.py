@@ -12,6 +12,7 @@ from headwater.edges.context import Context
 from headwater.edges.rest.access import check_group, sees_group
 from headwater.edges.rest.answers import (
     Json,
+    Route,
     answered,
     in_thread,
     list_of,
@@ -19,7 +20,6 @@ from headwater.edges.rest.answers import (
     object_of,
     related,
     resource,
-    responses,
 )
 from headwater.edges.rest.cluster import Cluster
 
@@ -55,62 +55,55 @@ _SUMMARY = object_of(
 )
 
 
+_AT = "/v3/clusters/{cluster_id}/consumer-groups"
+
+
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster, log = Cluster(context.log), context.log
+    groups, one = _Groups(context), f"{_AT}/{{group}}"
+    seen = "Consumer groups that the token may read"
+    Route("GET", _AT, seen, list_of(_GROUP)).add(router, groups.all)
+    Route("GET", one, "A consumer group", _GROUP).add(router, groups.one)
+    Route("GET", f"{one}/consumers", "Its members", list_of(_MEMBER)).add(router, groups.members)
+    left = "What it has not read yet, by partition"
+    Route("GET", f"{one}/lags", left, list_of(_LAG)).add(router, groups.lags)
+    left = "What it has not read yet, in all and at most"
+    Route("GET", f"{one}/lag-summary", left, _SUMMARY).add(router, groups.summary)
 
-    async def one(request: Request, cluster_id: str, group: str) -> Group:
-        check_group(request, group)
-        await cluster.check(cluster_id)
-        return await in_thread(lambda: client.named(log, group))
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/consumer-groups",
-        summary="Consumer groups that the token may read",
-        responses=responses(list_of(_GROUP)),
-    )
-    async def groups(request: Request, cluster_id: str) -> Response:
-        await cluster.check(cluster_id)
-        found = await in_thread(lambda: client.listed(log))
+class _Groups:
+    """The routes, and what they share."""
+
+    def __init__(self, context: Context) -> None:
+        self._log, self._cluster = context.log, Cluster(context.log)
+
+    async def all(self, request: Request, cluster_id: str) -> Response:
+        await self._cluster.check(cluster_id)
+        found = await in_thread(lambda: client.listed(self._log))
         shown = [_group(request, cluster_id, g) for g in found if sees_group(request, g.name)]
         path = f"/v3/clusters/{cluster_id}/consumer-groups"
         return listed(request, "KafkaConsumerGroup", path, shown)
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/consumer-groups/{group}",
-        summary="A consumer group",
-        responses=responses(_GROUP),
-    )
-    async def group(request: Request, cluster_id: str, group: str) -> Response:
-        return answered(_group(request, cluster_id, await one(request, cluster_id, group)))
+    async def one(self, request: Request, cluster_id: str, group: str) -> Response:
+        return answered(_group(request, cluster_id, await self._get(request, cluster_id, group)))
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/consumer-groups/{group}/consumers",
-        summary="Its members",
-        responses=responses(list_of(_MEMBER)),
-    )
-    async def members(request: Request, cluster_id: str, group: str) -> Response:
-        found = await one(request, cluster_id, group)
+    async def members(self, request: Request, cluster_id: str, group: str) -> Response:
+        found = await self._get(request, cluster_id, group)
         path = f"{_path(cluster_id, group)}/consumers"
         return listed(request, "KafkaConsumer", path, _members(request, cluster_id, found))
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/consumer-groups/{group}/lags",
-        summary="What it has not read yet, by partition",
-        responses=responses(list_of(_LAG)),
-    )
-    async def lags(request: Request, cluster_id: str, group: str) -> Response:
-        found = await one(request, cluster_id, group)
+    async def lags(self, request: Request, cluster_id: str, group: str) -> Response:
+        found = await self._get(request, cluster_id, group)
         shown = [_lag(request, cluster_id, found, each) for each in _known(found)]
         return listed(request, "KafkaConsumerLag", f"{_path(cluster_id, group)}/lags", shown)
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/consumer-groups/{group}/lag-summary",
-        summary="What it has not read yet, in all and at most",
-        responses=responses(_SUMMARY),
-    )
-    async def summary(request: Request, cluster_id: str, group: str) -> Response:
-        found = await one(request, cluster_id, group)
+    async def summary(self, request: Request, cluster_id: str, group: str) -> Response:
+        found = await self._get(request, cluster_id, group)
         return answered(_summary(request, cluster_id, found))
+
+    async def _get(self, request: Request, cluster_id: str, group: str) -> Group:
+        check_group(request, group)
+        await self._cluster.check(cluster_id)
+        return await in_thread(lambda: client.named(self._log, group))
 
 
 def _path(cluster_id: str, group: str) -> str:

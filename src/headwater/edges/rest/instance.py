@@ -127,9 +127,12 @@ class Instance:
         with self._lock:
             self._commit(self._handed if position is None else position)
 
-    def committed(self, places: Sequence[Place]) -> dict[Place, int]:
+    def committed(self) -> dict[Place, int]:
+        """Of its partitions; -1001: nothing."""
         with self._lock:
-            asked = [TopicPartition(*place) for place in places]
+            asked = self._consumer.assignment()
+            if not asked:
+                return {}
             try:
                 found = self._consumer.committed(asked, timeout=TIMEOUT_S)
             except KafkaException as failure:

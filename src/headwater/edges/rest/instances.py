@@ -14,12 +14,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from starlette.exceptions import HTTPException
+
+from headwater.client.librdkafka import KafkaException
 from headwater.client.log import Log
 from headwater.edges.errors import Overloaded
 from headwater.edges.request_body import Held
 from headwater.edges.rest.access import NO_INSTANCE
 from headwater.edges.rest.answers import Refused
 from headwater.edges.rest.instance import Instance, Options
+from headwater.errors import HeadwaterError
 
 THERE_ALREADY = 40902
 ANSWER_BYTES, ANSWER_BYTES_MAX = 1024**2, 8 * 1024**2
@@ -128,7 +132,7 @@ class Instances:
             async with turn:
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(self._threads, instance.attend)
-        except Exception as error:  # of one instance; the others are to be looked after
+        except (HeadwaterError, HTTPException, KafkaException, RuntimeError) as error:
             _log.warning("consumer %s of %s: %s", instance.name, instance.group, error)
 
     async def _end(self) -> None:

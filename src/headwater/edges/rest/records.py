@@ -23,9 +23,9 @@ from headwater.edges.context import Context
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds.bodies import moment
 from headwater.edges.rest.access import NO_PARTITION, check_topic
-from headwater.edges.rest.answers import Json, Refused, answered, described, responses
+from headwater.edges.rest.answers import Json, Refused, Route, answered
 from headwater.edges.rest.cluster import Cluster
-from headwater.edges.rest.produce import BAD_RECORD, Bad, Produced, read
+from headwater.edges.rest.formats import BAD_RECORD, Bad, Produced, read
 from headwater.edges.schemas import Schemas
 from headwater.errors import HeadwaterError
 
@@ -78,13 +78,6 @@ _ANSWER: Json = {
 def add_routes(router: APIRouter, context: Context) -> None:
     cluster, producing = Cluster(context.log), _Producing(context)
 
-    @router.post(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/records",
-        summary="Append records; answered once they are on disk",
-        description="One JSON object, or several in a row, each answered in its turn.",
-        responses=responses(_ANSWER, 200, "application/json", 415),
-        openapi_extra=described(_BODY),
-    )
     async def post(request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name, "write")
         await cluster.topic(cluster_id, topic_name)
@@ -94,6 +87,10 @@ def add_routes(router: APIRouter, context: Context) -> None:
             return _of_one(said[0])
         together = b"\r\n".join(map(orjson.dumps, said))
         return Response(together, media_type="application/json")
+
+    said = "Append a record, or several objects in a row; answered once they are on disk"
+    path = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
+    Route("POST", path, said, _ANSWER, body=_BODY, more=(415,)).add(router, post)
 
 
 class _Producing:

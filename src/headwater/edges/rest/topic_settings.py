@@ -18,15 +18,14 @@ from headwater.edges.rest.access import check_topic
 from headwater.edges.rest.answers import (
     Json,
     Refused,
+    Route,
     answered,
     body_of,
-    described,
     in_thread,
     list_of,
     listed,
     object_of,
     resource,
-    responses,
 )
 from headwater.edges.rest.cluster import Cluster, path_of
 
@@ -55,27 +54,27 @@ class _Value(msgspec.Struct):
     value: str
 
 
+_AT = "/v3/clusters/{cluster_id}/topics/{topic_name}/configs"
+
+
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster = Cluster(context.log)
+    configs, one = _Configs(context), f"{_AT}/{{name}}"
+    Route("GET", _AT, "Settings of a topic", list_of(_CONFIG)).add(router, configs.all)
+    Route("GET", one, "A setting of a topic", _CONFIG).add(router, configs.one)
+    value = object_of(value="string")
+    Route("PUT", one, "Change a setting", status=204, body=value).add(router, configs.put)
+    Route("DELETE", one, "Give it its default again", status=204).add(router, configs.reset)
 
-    async def entries(cluster_id: str, topic_name: str) -> settings.Entries:
-        await cluster.topic(cluster_id, topic_name)
-        return await in_thread(lambda: _settings(cluster.log, topic_name))
 
-    async def entry(cluster_id: str, topic_name: str, name: str) -> Entry:
-        found = (await entries(cluster_id, topic_name)).get(name)
-        if found is None:
-            raise Refused(NO_SETTING, f"topics have no setting {name[:100]!r}: see …/configs")
-        return found
+class _Configs:
+    """The routes, and what they share."""
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/configs",
-        summary="Settings of a topic",
-        responses=responses(list_of(_CONFIG)),
-    )
-    async def configs(request: Request, cluster_id: str, topic_name: str) -> Response:
+    def __init__(self, context: Context) -> None:
+        self._log, self._cluster = context.log, Cluster(context.log)
+
+    async def all(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name)
-        found = await entries(cluster_id, topic_name)
+        found = await self._entries(cluster_id, topic_name)
         path = f"{path_of(cluster_id, topic_name)}/configs"
         shown = [
             _config(request, cluster_id, topic_name, name, each)
@@ -83,41 +82,35 @@ def add_routes(router: APIRouter, context: Context) -> None:
         ]
         return listed(request, "KafkaTopicConfig", path, shown)
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/configs/{name}",
-        summary="A setting of a topic",
-        responses=responses(_CONFIG),
-    )
-    async def config(request: Request, cluster_id: str, topic_name: str, name: str) -> Response:
+    async def one(self, request: Request, cluster_id: str, topic_name: str, name: str) -> Response:
         check_topic(request, topic_name)
-        found = await entry(cluster_id, topic_name, name)
+        found = await self._entry(cluster_id, topic_name, name)
         return answered(_config(request, cluster_id, topic_name, name, found))
 
-    @router.put(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/configs/{name}",
-        summary="Change a setting of a topic",
-        status_code=204,
-        responses=responses(None, 204),
-        openapi_extra=described(object_of(value="string")),
-    )
-    async def put(request: Request, cluster_id: str, topic_name: str, name: str) -> Response:
+    async def put(self, request: Request, cluster_id: str, topic_name: str, name: str) -> Response:
         check_topic(request, topic_name, "admin")
         value = (await body_of(request, _Value)).value
-        await entry(cluster_id, topic_name, name)
-        await in_thread(lambda: _alter(cluster.log, topic_name, {name: value}))
+        await self._entry(cluster_id, topic_name, name)
+        await in_thread(lambda: _alter(self._log, topic_name, {name: value}))
         return Response(status_code=204)
 
-    @router.delete(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/configs/{name}",
-        summary="Give a setting its default again",
-        status_code=204,
-        responses=responses(None, 204),
-    )
-    async def reset(request: Request, cluster_id: str, topic_name: str, name: str) -> Response:
+    async def reset(
+        self, request: Request, cluster_id: str, topic_name: str, name: str
+    ) -> Response:
         check_topic(request, topic_name, "admin")
-        await entry(cluster_id, topic_name, name)
-        await in_thread(lambda: _alter(cluster.log, topic_name, {}, name))
+        await self._entry(cluster_id, topic_name, name)
+        await in_thread(lambda: _alter(self._log, topic_name, {}, name))
         return Response(status_code=204)
+
+    async def _entries(self, cluster_id: str, topic_name: str) -> settings.Entries:
+        await self._cluster.topic(cluster_id, topic_name)
+        return await in_thread(lambda: _settings(self._log, topic_name))
+
+    async def _entry(self, cluster_id: str, topic_name: str, name: str) -> Entry:
+        found = (await self._entries(cluster_id, topic_name)).get(name)
+        if found is None:
+            raise Refused(NO_SETTING, f"topics have no setting {name[:100]!r}: see …/configs")
+        return found
 
 
 def _settings(log: Log, name: str) -> settings.Entries:

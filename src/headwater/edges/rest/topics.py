@@ -11,20 +11,19 @@ from headwater.client import topics as client
 from headwater.client.errors import RequestRefused, told
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.edges.context import Context
-from headwater.edges.rest.access import check_topic, sees
+from headwater.edges.rest.access import NO_PARTITION, check_topic, sees
 from headwater.edges.rest.answers import (
     Json,
     Refused,
+    Route,
     answered,
     body_of,
-    described,
     in_thread,
     list_of,
     listed,
     object_of,
     related,
     resource,
-    responses,
 )
 from headwater.edges.rest.cluster import Cluster, path_of
 
@@ -76,21 +75,29 @@ class _New(msgspec.Struct):
     validate_only: bool = False
 
 
+_AT = "/v3/clusters/{cluster_id}/topics"
+
+
 def add_routes(router: APIRouter, context: Context) -> None:
-    cluster = Cluster(context.log)
-    _add_topics(router, cluster)
-    _add_changes(router, cluster)
+    topics, one = _Topics(context), f"{_AT}/{{topic_name}}"
+    seen = "Topics that the token may read, write or administer"
+    Route("GET", _AT, seen, list_of(_TOPIC)).add(router, topics.all)
+    Route("GET", one, "A topic", _TOPIC).add(router, topics.one)
+    parts, part = f"{one}/partitions", f"{one}/partitions/{{partition_id}}"
+    Route("GET", parts, "Its partitions", list_of(_PARTITION)).add(router, topics.partitions)
+    Route("GET", part, "A partition", _PARTITION).add(router, topics.partition)
+    Route("POST", _AT, "Create a topic", _TOPIC, 201, _NEW).add(router, topics.create)
+    Route("DELETE", one, "Delete a topic with its records", status=204).add(router, topics.delete)
 
 
-def _add_topics(router: APIRouter, cluster: Cluster) -> None:
+class _Topics:
+    """The routes, and what they share."""
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics",
-        summary="Topics that the token may read, write or administer",
-        responses=responses(list_of(_TOPIC)),
-    )
-    async def topics(request: Request, cluster_id: str) -> Response:
-        known = await cluster.check(cluster_id)
+    def __init__(self, context: Context) -> None:
+        self._log, self._cluster = context.log, Cluster(context.log)
+
+    async def all(self, request: Request, cluster_id: str) -> Response:
+        known = await self._cluster.check(cluster_id)
         shown = [
             _topic(request, cluster_id, name, replicas)
             for name, replicas in sorted(known.items())
@@ -98,56 +105,32 @@ def _add_topics(router: APIRouter, cluster: Cluster) -> None:
         ]
         return listed(request, "KafkaTopic", f"/v3/clusters/{cluster_id}/topics", shown)
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}",
-        summary="A topic",
-        responses=responses(_TOPIC),
-    )
-    async def topic(request: Request, cluster_id: str, topic_name: str) -> Response:
+    async def one(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name)
-        replicas = await cluster.topic(cluster_id, topic_name)
+        replicas = await self._cluster.topic(cluster_id, topic_name)
         return answered(_topic(request, cluster_id, topic_name, replicas))
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/partitions",
-        summary="Its partitions",
-        responses=responses(list_of(_PARTITION)),
-    )
-    async def partitions(request: Request, cluster_id: str, topic_name: str) -> Response:
+    async def partitions(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name)
-        count = len(await cluster.topic(cluster_id, topic_name))
+        count = len(await self._cluster.topic(cluster_id, topic_name))
         path = f"{path_of(cluster_id, topic_name)}/partitions"
         shown = [_partition(request, cluster_id, topic_name, number) for number in range(count)]
         return listed(request, "KafkaPartition", path, shown)
 
-    @router.get(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}/partitions/{partition_id}",
-        summary="A partition",
-        responses=responses(_PARTITION),
-    )
     async def partition(
-        request: Request, cluster_id: str, topic_name: str, partition_id: int
+        self, request: Request, cluster_id: str, topic_name: str, partition_id: int
     ) -> Response:
         check_topic(request, topic_name)
-        count = len(await cluster.topic(cluster_id, topic_name))
+        count = len(await self._cluster.topic(cluster_id, topic_name))
         if not 0 <= partition_id < count:
-            raise Refused(40402, f"{topic_name} has no partition {partition_id}: 0 to {count - 1}")
+            said = f"{topic_name} has no partition {partition_id}: 0 to {count - 1}"
+            raise Refused(NO_PARTITION, said)
         return answered(_partition(request, cluster_id, topic_name, partition_id))
 
-
-def _add_changes(router: APIRouter, cluster: Cluster) -> None:
-
-    @router.post(
-        "/v3/clusters/{cluster_id}/topics",
-        summary="Create a topic",
-        status_code=201,
-        responses=responses(_TOPIC, 201),
-        openapi_extra=described(_NEW),
-    )
-    async def create(request: Request, cluster_id: str) -> Response:
+    async def create(self, request: Request, cluster_id: str) -> Response:
         new = await body_of(request, _New)
         check_topic(request, new.topic_name, "admin")
-        known = await cluster.check(cluster_id)
+        known = await self._cluster.check(cluster_id)
         if new.topic_name in known:
             raise Refused(THERE_ALREADY, f"the topic {new.topic_name!r} is there already")
         if new.partitions_count != -1 and not 1 <= new.partitions_count <= PARTITIONS_MAX:
@@ -155,21 +138,15 @@ def _add_changes(router: APIRouter, cluster: Cluster) -> None:
         if not 1 <= new.replication_factor <= 32767:
             raise Refused(422, "replication_factor is 1 to 32767; headwater's broker keeps one")
         if not new.validate_only:
-            await in_thread(lambda: _create(cluster.log, new))
-            known = await cluster.check(cluster_id)
+            await in_thread(lambda: _create(self._log, new))
+            known = await self._cluster.check(cluster_id)
         replicas = known.get(new.topic_name, [new.replication_factor] * abs(new.partitions_count))
         return answered(_topic(request, cluster_id, new.topic_name, replicas), 201)
 
-    @router.delete(
-        "/v3/clusters/{cluster_id}/topics/{topic_name}",
-        summary="Delete a topic with its records",
-        status_code=204,
-        responses=responses(None, 204),
-    )
-    async def delete(request: Request, cluster_id: str, topic_name: str) -> Response:
+    async def delete(self, request: Request, cluster_id: str, topic_name: str) -> Response:
         check_topic(request, topic_name, "admin")
-        await cluster.topic(cluster_id, topic_name)
-        await in_thread(lambda: _delete(cluster.log, topic_name))
+        await self._cluster.topic(cluster_id, topic_name)
+        await in_thread(lambda: _delete(self._log, topic_name))
         return Response(status_code=204)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.edges.rest.produce import Bad, Produced, read
+from headwater.edges.rest.formats import Bad, Produced, read
 
 NOW_MS = 1_700_000_000_000
 
