@@ -28,6 +28,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
 from headwater.broker.shares import start_offset
+from headwater.broker.shares.dead_records import Origin
 from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import (
@@ -259,8 +260,8 @@ class Keeper:
         if dead and self.source is not None:
             if self.state is not seen:
                 raise Overtaken(f"{self} was told to begin elsewhere")
-            state = self._kept.identity(self.key)
-            await self._shares.dead_letters.put(self.key, state, self.topic, self.source, dead)
+            origin = Origin(self.key, self._kept.identity(self.key), self.topic)
+            await self._shares.dead_letters.put(origin, self.source, dead)
 
     async def _write(self, seen: SharePartition, changes: Sequence[Change]) -> None:
         """Durable when done."""

@@ -227,7 +227,6 @@ class ConsumerGroup:
             self.wake_at = at
 
     def add(self, member: ConsumerMember) -> None:
-        assert member.id not in self.members, "what it owns would be nobody's"
         self.members[member.id] = member
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.id
