@@ -19,7 +19,9 @@ HEAD = """
 The file of a [project](projects.md). It is checked as a whole before anything starts: every mistake is told
 at once, each with its line and how to fix it; a section or a key that does not exist is a mistake. `${NAME}`
 in an address is taken from the environment, so that no secret stands in the file. Paths are those of the
-file's folder. `headwater doctor` checks the file and all that it names.
+file's folder. `headwater doctor` checks the file and all that it names. `format = 1`, before the
+first section, is the version of the file's format; it is 1 where it is missing, and one that this version of
+headwater does not know is refused.
 """
 
 MEANING = {
