@@ -40,7 +40,12 @@ MEANING = {
     "console.read_only": "The page only shows, and changes nothing.",
     "console.tls": "`true`: by the `ssl.…` of `[log.settings]`; or a section with such settings: "
     "[Security](security.md#the-edges-and-the-console).",
-    "console.token": "Who may look: everybody with this word, from the environment.",
+    "console.token": "Who has this word may come in, as administrator; from the environment or a file.",
+    "console.tokens": "A section with a token for a [role](console.md#who-may-see-and-do-what): "
+    "`reader`, `operator`, `administrator`.",
+    "console.users": "A section with the broker's users who may sign in, and their roles: "
+    '`ann = "operator"`; `"*"` stands for every other user.',
+    "console.session_minutes": "How long a visitor stays signed in.",
 }
 DEFAULT = {
     "log.data": Project.data,
@@ -51,6 +56,7 @@ DEFAULT = {
     "pipelines.batch_records_max": str(Project.batch_records_max),
     "pipelines.batch_bytes_max": str(Project.batch_bytes_max),
     "console.read_only": "false",
+    "console.session_minutes": "720",
     "console.tls": "false",
 }
 CAPTURE_MEANING = {

@@ -25,7 +25,7 @@ from typing import Any
 
 from headwater import format_version
 from headwater.errors import HeadwaterError, nearest
-from headwater.project import spark_master, tls
+from headwater.project import roles, spark_master, tls
 from headwater.secrets import is_reference
 
 FILE = "headwater.toml"
@@ -57,7 +57,7 @@ class Project:
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
-    """`listen`, `read_only`, `token`, as far as they are given; None: no console is wanted."""
+    """What is given of its settings; None: no console is wanted."""
     edges: Mapping[str, Any] | None = None
     """As written: `headwater.edges.config` reads and checks it. None: no edges are wanted."""
 
@@ -155,7 +155,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "batch_records_max": _is_count,
         "batch_bytes_max": _is_count,
     },
-    "console": {**_PAGE, "read_only": _is_choice, "token": _is_reference},
+    "console": {**_PAGE, **roles.CHECKS, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
 
