@@ -83,6 +83,7 @@ class Applying:
         self.checkpoint = checkpoint
         self._letters = letters
         self._epoch = -1
+        self._begun = False
         self._applied: Applied | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -128,7 +129,7 @@ class Applying:
         parts = [each.part for each in staged if each.part.rows]
         parts += self._taken_away(batch, refused)
         self._commit(applied, parts, frame.sparkSession, frame)
-        self._applied = applied
+        self._applied, self._begun = applied, True
 
     def apply_rows(
         self, rows: pa.Table, batch: int, position: Position, spark: SparkSession
@@ -151,38 +152,19 @@ class Applying:
         self._applied = applied
 
     def _stage(self, frame: DataFrame, batch: int, position: Position) -> list[Staged]:
-        known = self._applied
-        if (
-            known is not None
-            and known.position.behind(position) <= FEW
-            and is_local(frame.sparkSession)
-        ):
-            found = self._stage_here(frame, batch)
-            if found is not None:
-                return [found]
-        target, every = self.target, self._every
+        target, every, known = self.target, self._every, self._applied
+        few = known is not None and known.position.behind(position) <= FEW
+        # Not the first batch of a run: it may be one whose rows were too much for the driver.
+        if few and self._begun and is_local(frame.sparkSession):
+            here = order.in_columns(frame, target.shape).toArrow().to_batches(ROWS_AT_ONCE)
+            return [Staged(stage_rows(target, batch, 0, iter(here), every=every))]
 
         def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from stage_part(target, batch, rows, every=every)
 
         rows = order.arranged(frame, target.shape)
-        found_there = rows.mapInArrow(task, "part STRING").collect()
-        return [Staged.from_json(text) for (text,) in found_there]
-
-    def _stage_here(self, frame: DataFrame, batch: int) -> Staged | None:
-        """Of few records, on the driver: no exchange, no Python process. None where they became so much that
-        Spark does not hand it out (`spark.driver.maxResultSize`)."""
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
-        try:
-            rows = order.in_columns(frame, self.target.shape).toArrow()
-        except (Py4JJavaError, PySparkException) as error:
-            if "spark.driver.maxResultSize" not in str(error):
-                raise
-            return None
-        given = iter(rows.to_batches(ROWS_AT_ONCE))
-        return Staged(stage_rows(self.target, batch, 0, given, every=self._every))
+        found = rows.mapInArrow(task, "part STRING").collect()
+        return [Staged.from_json(text) for (text,) in found]
 
     def _commit(
         self,
