@@ -3,7 +3,7 @@
 The foreachBatch of every view that lives in a target; runs on the driver.
 
     arrange   the last change of each key, all rows of a key in one task    (ordering)
-    stage     each task puts its part aside; of few records, the driver     (Target.stage)
+    stage     each task puts its part aside                                 (Target.stage)
     letters   rows that the target refused go to the dead-letter topic      (deadletters)
     commit    the parts and the position become visible together            (Target.commit)
 
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
 from headwater.views import offset_log, order
-from headwater.views.batch_name import is_local
 from headwater.views.dead_letters import Letters, Origin, RefusedRow
 from headwater.views.operate.pause import wait_while_held
 from headwater.views.stage import (
@@ -36,7 +35,6 @@ from headwater.views.stage import (
     identity,
     key_text,
     stage_part,
-    stage_rows,
     with_keys,
 )
 from headwater.views.targets.contract import (
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-FEW = 2_000
-"""Records of a batch that one process stages more quickly than several; on one machine."""
 TAKEN_AWAY = 1_000_000
 """From here on, numbers of parts that are no task's."""
 REFUSED_MAX = 10_000
@@ -83,7 +79,6 @@ class Applying:
         self.checkpoint = checkpoint
         self._letters = letters
         self._epoch = -1
-        self._begun = False
         self._applied: Applied | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -123,13 +118,13 @@ class Applying:
             frame.write.format("noop").mode("overwrite").save()
             return
         applied = Applied(batch, self._epoch, position)
-        staged = self._stage(frame, batch, position)
+        staged = self._stage(frame, batch)
         refused = [each for part in staged for each in part.part.refused]
         self._refuse(refused, applied, 0, frame.sparkSession, frame)
         parts = [each.part for each in staged if each.part.rows]
         parts += self._taken_away(batch, refused)
         self._commit(applied, parts, frame.sparkSession, frame)
-        self._applied, self._begun = applied, True
+        self._applied = applied
 
     def apply_rows(
         self, rows: pa.Table, batch: int, position: Position, spark: SparkSession
@@ -151,13 +146,8 @@ class Applying:
         self._commit(applied, parts, spark)
         self._applied = applied
 
-    def _stage(self, frame: DataFrame, batch: int, position: Position) -> list[Staged]:
-        target, every, known = self.target, self._every, self._applied
-        few = known is not None and known.position.behind(position) <= FEW
-        # Not the first batch of a run: it may be one whose rows were too much for the driver.
-        if few and self._begun and is_local(frame.sparkSession):
-            here = order.in_columns(frame, target.shape).toArrow().to_batches(ROWS_AT_ONCE)
-            return [Staged(stage_rows(target, batch, 0, iter(here), every=every))]
+    def _stage(self, frame: DataFrame, batch: int) -> list[Staged]:
+        target, every = self.target, self._every
 
         def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from stage_part(target, batch, rows, every=every)

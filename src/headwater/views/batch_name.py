@@ -35,11 +35,6 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def is_local(spark: SparkSession) -> bool:
-    """Whether tasks run on this machine, in one process."""
-    return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")
-
-
 def _query_id(spark: SparkSession, checkpoint: str) -> str:
     """Spark has written it there before the first batch: {"id": "4b1c…"}."""
     rows = spark.read.text(f"{checkpoint}/{_METADATA}").collect()

@@ -34,16 +34,6 @@ def arranged(frame: DataFrame, shape: Shape) -> DataFrame:
     """The columns that tasks need; all rows of a key in one task."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    rows = in_columns(frame, shape)
-    if shape.kind is Kind.APPEND:
-        return rows
-    return rows.repartition(*(F.col(quoted(name)) for name in shape.key))
-
-
-def in_columns(frame: DataFrame, shape: Shape) -> DataFrame:
-    """The columns of the view, and those that say which row of a key is the last."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     columns = [F.col(quoted(name)) for name in shape.schema.names]
     if shape.kind is not Kind.APPEND:
         gone = (
@@ -52,7 +42,10 @@ def in_columns(frame: DataFrame, shape: Shape) -> DataFrame:
         columns += [gone.alias(DELETED), _order(frame).alias(order_of(shape))]
     if shape.kind is Kind.HISTORY:
         columns.append(F.col(quoted(_time_column(shape))).cast("timestamp").alias(VALID_FROM))
-    return frame.select(*columns)
+    rows = frame.select(*columns)
+    if shape.kind is Kind.APPEND:
+        return rows
+    return rows.repartition(*(F.col(quoted(name)) for name in shape.key))
 
 
 def latest(frame: DataFrame, shape: Shape) -> DataFrame:
