@@ -139,7 +139,7 @@ def _edges() -> str:
     lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]
     lines += ["\n## [edges.KIND.NAME]\n", "| section | |", "|---|---|"]
     lines += [f"| `[edges.{kind}.NAME]` | {words} |" for kind, words in EDGES_KINDS.items()]
-    lines += ["| `[edges.tracing]` | Traces from capture to view: [Seeing](seeing.md). |\n"]
+    lines += ["| `[edges.tracing]` | Traces from capture to view: [Monitoring](monitoring.md). |\n"]
     return "\n".join(lines)
 
 
