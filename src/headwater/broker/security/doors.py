@@ -13,7 +13,8 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from headwater.broker.security import tls
+from headwater.broker.security import issuers, tls
+from headwater.broker.security.bearer import OAUTHBEARER
 from headwater.broker.security.credentials import jaas_users
 from headwater.broker.security.listeners import (
     BadListener,
@@ -66,7 +67,8 @@ class Doors:
             )
         line = self._settings.of_listener(listener.name).get("plain.sasl.jaas.config") or ""
         session_ms = option(self._settings, listener, "connections.max.reauth.ms")
-        return Policy(tuple(mechanisms), max(session_ms, 0), jaas_users(line))
+        bearers = issuers.validator(self._settings, listener) if OAUTHBEARER in mechanisms else None
+        return Policy(tuple(mechanisms), max(session_ms, 0), jaas_users(line), bearers)
 
     def _rules(self, listener: Listener) -> PrincipalRules:
         try:

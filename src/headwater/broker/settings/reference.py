@@ -100,8 +100,10 @@ Of the names that both have:
 And in general:
 
 - A broker setting that nobody knows is refused (INVALID_CONFIG); Kafka keeps it for plug-ins.
-- Kafka's settings for Kerberos, OAuth, Java key stores, metrics reporters, remote storage,
+- Kafka's settings for Kerberos, Java key stores, metrics reporters, remote storage,
   replication and its controller are not here.
+- Where OAUTHBEARER is offered, issuer and audience must be named; keys may be found by discovery, and
+  tokens that nobody has signed are never taken.
 - `listener.name.NAME.SETTING` gives one listener its own value of a setting of SASL or TLS, and
   `listener.name.NAME.plain.sasl.jaas.config` its own PLAIN users. Secrets cannot be changed while
   running: they would have to be stored.
@@ -132,6 +134,7 @@ _BROKER_TABLES = (
     ("Client metrics", limits.CLIENT_METRICS),
     ("Who may do what", security.ACCESS),
     ("SASL", security.SASL),
+    ("SASL/OAUTHBEARER", security.OAUTHBEARER),
     ("TLS", security.TLS),
     ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED, *security.ACCEPTED)),
 )
