@@ -311,17 +311,17 @@ async def test_aiokafka_with_a_token_provider(kafka, idp):
 @pytest.mark.parametrize("name", ["expected.issuer", "expected.audience"])
 def test_issuer_and_audience_must_be_named(idp, name, tmp_path):
     own = {**settings(idp), f"sasl.oauthbearer.{name}": ""}
-    with pytest.raises(BadListener, match="issuer and an audience"):
-        with testing.broker(tmp_path, own, listen=None):
-            pass
+    refused = pytest.raises(BadListener, match="issuer and an audience")
+    with refused, testing.broker(tmp_path, own, listen=None):
+        pass
 
 
 def test_keys_over_plain_http_are_refused_at_the_start(idp, tmp_path):
     own = settings(idp, **{"sasl.oauthbearer.jwks.endpoint.url": "http://issuer.example/keys"})
-    with pytest.raises(BadListener, match="nobody could trust") as refused:
-        with testing.broker(tmp_path, own, listen=None):
-            pass
-    assert "https" in (refused.value.hint or "")
+    refused = pytest.raises(BadListener, match="nobody could trust")
+    with refused as caught, testing.broker(tmp_path, own, listen=None):
+        pass
+    assert "https" in (caught.value.hint or "")
 
 
 def test_a_listener_may_have_an_issuer_of_its_own(idp):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headwater.broker.settings import Settings
     from headwater.oidc.validator import Validator
 
-_PREFIX = "sasl.oauthbearer."
-
 
 def validator(settings: Settings, listener: Listener) -> Validator:
     """What judges the tokens that are shown at this listener. Raises BadListener."""
@@ -31,27 +29,25 @@ def validator(settings: Settings, listener: Listener) -> Validator:
             hint="pip install 'headwater[oidc]'",
         ) from None
 
-    def said(name: str) -> object:
-        return option(settings, listener, _PREFIX + name)
+    def said(name: str) -> str:
+        return str(option(settings, listener, name) or "")
 
     rules = Rules(
-        issuer=str(said("expected.issuer") or ""),
-        audiences=tuple(option(settings, listener, _PREFIX + "expected.audience")),
-        principal_claim=str(said("sub.claim.name")),
-        scope_claim=str(said("scope.claim.name")),
-        skew_s=float(str(said("clock.skew.seconds"))),
+        issuer=said("sasl.oauthbearer.expected.issuer"),
+        audiences=tuple(option(settings, listener, "sasl.oauthbearer.expected.audience")),
+        principal_claim=said("sasl.oauthbearer.sub.claim.name"),
+        scope_claim=said("sasl.oauthbearer.scope.claim.name"),
+        skew_s=option(settings, listener, "sasl.oauthbearer.clock.skew.seconds"),
     )
+    wait_ms = option(settings, listener, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
+    refresh_ms = option(settings, listener, "sasl.oauthbearer.jwks.endpoint.refresh.ms")
+    url = said("sasl.oauthbearer.jwks.endpoint.url")
     try:
-        keys = Keys(
-            rules.issuer,
-            str(said("jwks.endpoint.url") or ""),
-            refresh_s=int(str(said("jwks.endpoint.refresh.ms"))) / 1000,
-            retry_s=int(str(said("jwks.endpoint.retry.backoff.max.ms"))) / 1000,
-        )
+        keys = Keys(rules.issuer, url, refresh_s=refresh_ms / 1000, retry_s=wait_ms / 1000)
         return Validator(rules, keys)
     except BadIssuer as error:
-        names = ", ".join(_PREFIX + name for name in ("expected.issuer", "expected.audience"))
         raise BadListener(
             f"nobody could log in at {listener.name} by OAUTHBEARER: {error.sentence}",
-            hint=f"set {names} and {_PREFIX}jwks.endpoint.url (https)",
+            hint="set sasl.oauthbearer.expected.issuer, sasl.oauthbearer.expected.audience, and "
+            "sasl.oauthbearer.jwks.endpoint.url (https) where there is no discovery document",
         ) from None

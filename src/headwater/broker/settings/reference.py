@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from headwater.broker.settings import coordinators, group_types, limits, logs, node, security
 from headwater.broker.settings.definitions import Definition, Kind, render
 from headwater.broker.settings.group import GROUP
+from headwater.broker.settings.oauthbearer import OAUTHBEARER
 from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC
 
@@ -134,7 +135,7 @@ _BROKER_TABLES = (
     ("Client metrics", limits.CLIENT_METRICS),
     ("Who may do what", security.ACCESS),
     ("SASL", security.SASL),
-    ("SASL/OAUTHBEARER", security.OAUTHBEARER),
+    ("SASL/OAUTHBEARER", OAUTHBEARER),
     ("TLS", security.TLS),
     ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED, *security.ACCEPTED)),
 )
