@@ -21,7 +21,7 @@ from typing import NamedTuple
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from headwater.oidc import discovery, web
+from headwater.oidc import web
 from headwater.oidc.errors import IssuerUnreachable, TokenRefused
 
 REFRESH_S = 3_600.0
@@ -99,7 +99,7 @@ class Keys:
                 self._again_at = self._clock() + self._refresh_s
 
     def _read(self) -> tuple[Key, ...]:
-        url = self._url or discovery.endpoints(self._issuer).keys
+        url = self._url or web.endpoints(self._issuer).keys
         if not url:
             raise IssuerUnreachable(f"{self._issuer} does not say where its keys are")
         listed = web.document(url).get("keys")

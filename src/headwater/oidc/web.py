@@ -1,6 +1,6 @@
 """One question to an issuer: bounded in bytes and in time as a whole, redirects not followed. Blocks.
 
-Called by `keys`, `discovery`, `grants` and `sign_in`, in a thread where there is an event loop. Addresses are
+Called by `keys` and `grants`, in a thread where there is an event loop. Addresses are
 https, checked against the system's authorities (SSL_CERT_FILE names others); http only on loopback; of keys
 also file:/… . What an issuer sends is a stranger's: it is cut off at `BYTES_MAX` and `SECONDS`.
 """
@@ -23,6 +23,7 @@ from headwater.oidc.errors import BadIssuer, IssuerUnreachable
 
 BYTES_MAX = 256 * 1024
 SECONDS = 10.0
+DISCOVERY = "/.well-known/openid-configuration"
 
 
 class Answer(NamedTuple):
@@ -89,6 +90,36 @@ def document(url: str) -> dict[str, object]:
     if answer.status != 200:
         raise IssuerUnreachable(f"{shown(url)} answered {answer.status}")
     return parsed(answer.body, url)
+
+
+class Endpoints(NamedTuple):
+    """Addresses; empty where the issuer has no such thing."""
+
+    keys: str
+    token: str
+    authorization: str
+    end_session: str
+
+
+def endpoints(issuer: str) -> Endpoints:
+    """What an issuer says of itself (OpenID Connect Discovery 1.0, RFC 8414).
+
+    Raises IssuerUnreachable, also where it calls itself otherwise: it could be another's document.
+    """
+    url = issuer.rstrip("/") + DISCOVERY
+    found = document(url)
+    if found.get("issuer") != issuer:
+        raise IssuerUnreachable(
+            f"{shown(url)} speaks for {str(found.get('issuer'))[:200]!r}",
+            hint="write the issuer exactly as it calls itself there, with or without the last /",
+        )
+    names = ("jwks_uri", "token_endpoint", "authorization_endpoint", "end_session_endpoint")
+    return Endpoints(*(_address(found, name) for name in names))
+
+
+def _address(found: dict[str, object], name: str) -> str:
+    value = found.get(name, "")
+    return check(value, name) if isinstance(value, str) and value else ""
 
 
 def parsed(body: bytes, url: str) -> dict[str, object]:

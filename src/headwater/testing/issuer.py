@@ -32,14 +32,10 @@ LIFETIME_S = 300
 SigningKey = RSAKey | ECKey
 
 
-def _first_keys() -> list[SigningKey]:
-    return [_rsa()]
-
-
 @cache
-def _rsa() -> RSAKey:
-    """The first key of all issuers of a process: to make one takes a while."""
-    return RSAKey.generate_key(2048, {"kid": secrets.token_hex(8)})
+def _first_key() -> tuple[SigningKey]:
+    """Of all issuers of a process: to make one takes a while."""
+    return (RSAKey.generate_key(2048, {"kid": secrets.token_hex(8)}),)
 
 
 @dataclass
@@ -68,7 +64,7 @@ class Issuer:
     pause_s: float = 0.0
     asked: dict[str, int] = field(default_factory=dict)
     """How often each path was."""
-    keys: list[SigningKey] = field(default_factory=_first_keys)
+    keys: list[SigningKey] = field(default_factory=lambda: [*_first_key()])
     codes: dict[str, Code] = field(default_factory=dict)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -115,10 +111,8 @@ class Issuer:
             "jwks_uri": self.jwks_url,
             "token_endpoint": self.token_url,
             "authorization_endpoint": f"{self.url}/authorize",
-            "end_session_endpoint": f"{self.url}/logout",
             "response_types_supported": ["code"],
             "id_token_signing_alg_values_supported": ["RS256", "ES256"],
-            "subject_types_supported": ["public"],
             "code_challenge_methods_supported": ["S256"],
         }
 
@@ -190,8 +184,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._keys()
         elif parts.path == "/authorize":
             self._redirect(self._issuer.authorize(_flat(parts.query)))
-        elif parts.path == "/logout":
-            self._json(200, {"signed_out": True})
         else:
             self._json(404, {})
 
@@ -254,8 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _count(self, path: str) -> None:
         self._issuer.asked[path] = self._issuer.asked.get(path, 0) + 1
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Tests say themselves what went wrong."""
+    def log_message(self, format: str, *args: object) -> None: ...
 
 
 def _flat(text: str) -> dict[str, str]:

@@ -6,7 +6,6 @@
 | `tls` | PEM files to an SSL context |
 | `principal` | who a client is; names from certificates |
 | `scram`, `plain`, `bearer`, `login` | SASL: the kinds of proof, and one connection's way through them |
-| `issuers` | whose tokens a listener takes; judged by `headwater.oidc` |
 | `credentials` | users' salted keys, a view of the catalogue |
 | `acls`, `authorizer` | who may do what with which resource, a view of the catalogue |
 | `rules/` | for each API, which of its parts need which permission |
