@@ -1,4 +1,4 @@
-"""Who somebody is, by the word of an issuer (OpenID Connect, JWT): for broker, clients, edges and console.
+"""Who somebody is, by the word of an issuer (OpenID Connect, JWT): for the broker and clients.
 
 | file | holds |
 |---|---|

@@ -22,7 +22,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from headwater.oidc import web
-from headwater.oidc.errors import IssuerUnreachable, TokenRefused
+from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
 
 REFRESH_S = 3_600.0
 RETRY_S = 10.0
@@ -90,7 +90,7 @@ class Keys:
             self.fetches += 1
             try:
                 self._found = await asyncio.to_thread(self._read)
-            except IssuerUnreachable as error:
+            except (IssuerUnreachable, BadIssuer) as error:
                 self._failure = error.sentence
                 _log.error("the keys of %s: %s", self._issuer, error.sentence)
                 if not unknown:
@@ -99,9 +99,7 @@ class Keys:
                 self._again_at = self._clock() + self._refresh_s
 
     def _read(self) -> tuple[Key, ...]:
-        url = self._url or web.endpoints(self._issuer).keys
-        if not url:
-            raise IssuerUnreachable(f"{self._issuer} does not say where its keys are")
+        url = self._url or web.check(web.keys_of(self._issuer), "jwks_uri")
         listed = web.document(url).get("keys")
         if not isinstance(listed, list) or len(listed) > KEYS_MAX:
             raise IssuerUnreachable(f"{web.shown(url)} has no list of at most {KEYS_MAX} keys")

@@ -1,4 +1,4 @@
-"""A token to an identity: the one place where JWTs (RFC 7519) are judged. Broker, edges and console call it.
+"""A token to an identity: the one place where JWTs (RFC 7519) are judged. The broker calls it.
 
 A token must be signed by a key of the issuer, with one of `ALGORITHMS`: `none` and the HS family are not
 among them, so that nobody signs with the public key as if it were a shared secret (RFC 8725, 2.1 and 3.1).
@@ -67,8 +67,3 @@ class Validator:
         if kid is not None and not isinstance(kid, str):
             raise TokenRefused("the token's kid is no text")
         return kid, algorithm
-
-
-def looks_like_one(text: str) -> bool:
-    """Whether a bearer's text has the form of a signed token: three parts, the first a JSON object."""
-    return text.count(".") == 2 and text.startswith("ey")

@@ -92,17 +92,8 @@ def document(url: str) -> dict[str, object]:
     return parsed(answer.body, url)
 
 
-class Endpoints(NamedTuple):
-    """Addresses; empty where the issuer has no such thing."""
-
-    keys: str
-    token: str
-    authorization: str
-    end_session: str
-
-
-def endpoints(issuer: str) -> Endpoints:
-    """What an issuer says of itself (OpenID Connect Discovery 1.0, RFC 8414).
+def keys_of(issuer: str) -> str:
+    """Where an issuer says that its keys are (OpenID Connect Discovery 1.0, RFC 8414).
 
     Raises IssuerUnreachable, also where it calls itself otherwise: it could be another's document.
     """
@@ -113,13 +104,10 @@ def endpoints(issuer: str) -> Endpoints:
             f"{shown(url)} speaks for {str(found.get('issuer'))[:200]!r}",
             hint="write the issuer exactly as it calls itself there, with or without the last /",
         )
-    names = ("jwks_uri", "token_endpoint", "authorization_endpoint", "end_session_endpoint")
-    return Endpoints(*(_address(found, name) for name in names))
-
-
-def _address(found: dict[str, object], name: str) -> str:
-    value = found.get(name, "")
-    return check(value, name) if isinstance(value, str) and value else ""
+    where = found.get("jwks_uri")
+    if not isinstance(where, str) or not where:
+        raise IssuerUnreachable(f"{issuer} does not say where its keys are")
+    return where
 
 
 def parsed(body: bytes, url: str) -> dict[str, object]:
