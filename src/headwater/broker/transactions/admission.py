@@ -52,7 +52,9 @@ class Admission:
 
     def wants(self, partitions: Iterable[TopicPartition]) -> None:
         """The request is about these, too."""
-        self._partitions.update(partitions)
+        # Where the broker alone writes, the batch is refused, and no marker is to follow it.
+        own = internal_topics.written_by_broker
+        self._partitions.update(each for each in partitions if not own(each[0]))
 
     def admit(self, producer: Producer, partition: TopicPartition) -> Written | None:
         """What must be durable, too, before the batch is acknowledged. Raises NotAdmitted."""
