@@ -15,9 +15,8 @@ TOOLS := $(VENV)/.tools
 DEMO := spark,warehouse,search,redis,postgres,console
 COMPILED := $(VENV)/.compiled
 ARGS ?=
-# Test files run side by side, as half of their time is waiting; tests/spreading.py says how. A worker may
-# have a Spark session and a few servers, which together take up to 3 GB.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30; print(max(2, min(2 * os.cpu_count() + 1, gb // 3, 8)))')
+# Test files run side by side, as much of their time is waiting; tests/spreading.py says how.
+WORKERS ?= 3
 
 # A shell that forbids bytecode would make every start of the command compile it all again.
 unexport PYTHONDONTWRITEBYTECODE

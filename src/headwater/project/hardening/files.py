@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headwater.events import master_key
 from headwater.project.doctor import Finding
 from headwater.project.file import Project
 from headwater.project.hardening.findings import failed, fine
@@ -66,6 +65,11 @@ def sealing(project: Project) -> Finding:
         return failed(name, "keys of personal data lie open in the topic headwater.keys", remedy)
     if project.bootstrap is None and not (data / "__headwater_keys-0").exists():
         return fine(name, "no personal data is sealed here")
+    try:
+        from headwater.events import master_key  # needs what the extra brings
+    except ModuleNotFoundError:
+        said = "whether there is one cannot be seen without the packages of event sourcing"
+        return failed(name, said, "pip install 'headwater[events]'")
     if master_key.configured() is None:
         remedy = f"set {master_key.VARIABLE} to file:/… with 64 hexadecimal digits"
         return failed(name, "the keys of personal data have no master key here", remedy)

@@ -35,7 +35,7 @@ def edges_tokens(project: Project) -> Finding:
     if project.edges is None:
         return fine(name, "there are no edges")
     tokens = _section(project.edges, "tokens")
-    if not tokens and not project.edges.get("oidc"):
+    if not tokens:
         remedy = 'write [edges.tokens.NAME] with secret = "${NAME}", read = […] and write = […]'
         return failed(name, "any program of this machine may read and write", remedy)
     for token, section in tokens.items():
@@ -76,10 +76,10 @@ def console_login(project: Project) -> Finding:
     name = "console: login"
     if project.console is None:
         return fine(name, "there is no console")
-    if not any(project.console.get(each) for each in ("token", "tokens", "users", "oidc")):
+    if not any(project.console.get(each) for each in ("token", "tokens", "users")):
         remedy = 'write [console.users] with ann = "administrator", or [console.tokens] with a role'
         return failed(name, "whoever opens the page may change everything", remedy)
-    roles = ("tokens", "users", "oidc", "read_only")
+    roles = ("tokens", "users", "read_only")
     if not any(project.console.get(each) for each in roles):
         remedy = 'in place of token: [console.tokens] with reader = "${…}" and operator = "${…}"'
         return failed(name, "one token for all: everybody is administrator", remedy)
