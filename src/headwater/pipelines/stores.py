@@ -6,10 +6,11 @@ what is decided here: which columns they have, of which kind the view is, and wh
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.local_path import local_path
+from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError
 from headwater.pipelines.rows import Result, check_key
@@ -60,6 +61,13 @@ def applying_of(result: Result) -> Applying:
         )
     check_key(view, result.frame, needed=result.updates or DELETED in result.frame.columns)
     target = store_of(view, shape_of(view, result.frame), context.checkpoint)
+    if (folder := target.staging_folder) is not None:
+        must_be_seen(
+            context.spark,
+            folder,
+            f"tasks of the view {view.name!r} ({view.place}) leave their rows in",
+            "name a folder that all machines see: options={'staging': FOLDER}",
+        )
     _prepare(view, target)
     letters = None
     if view.on_refused != FAIL:
@@ -83,15 +91,16 @@ def store_of(view: View, shape: Shape, checkpoint: str | None = None) -> Target:
 def _function(view: View, shape: Shape, checkpoint: str | None) -> Target:
     from headwater.views.targets.function import FunctionTarget
 
-    folder = shape.options.get("staging") or checkpoint
+    named = shape.options.get("staging") or checkpoint
+    folder = None if named is None else local_path(named)
     assert view.effect is not None
-    if folder is None or "://" in folder:
+    if folder is None:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) is a function, which keeps its position in a local "
             "folder",
             hint="name one: options={'staging': FOLDER}",
         )
-    return FunctionTarget(view.effect, Path(folder), view.to, shape)
+    return FunctionTarget(view.effect, folder, view.to, shape)
 
 
 def shape_of(view: View, frame: DataFrame) -> Shape:

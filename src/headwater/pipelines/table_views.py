@@ -13,13 +13,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from headwater.client.options import Options
 from headwater.errors import HeadwaterError
-from headwater.pipelines import bad_changes, stores
+from headwater.pipelines import bad_changes, stores, table_state
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
@@ -34,9 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headwater.spark.source.tail import RangeReader, Tail
+    from headwater.views.applier import Applying
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.following import Sink
     from headwater.views.tables.plan import Plan
+    from headwater.views.tables.shared.following import SharedSink
 
 RECORDS_AT_ONCE = 200_000
 """Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
@@ -157,10 +158,10 @@ def writer_of(
     from headwater.pipelines.table_query import TableWriter, Work
     from headwater.views.tables.following import Following
     from headwater.views.tables.planning import query_text
+    from headwater.views.tables.shared.following import SharedFollowing
 
     plan = _plan(view, frame, tables)
-    checkpoint = _folder(view, context)
-    sink = _sink(Result(frame, view, rest, context, updates=True), plan)
+    result = Result(frame, view, rest, context, updates=True)
 
     def function(spark: SparkSession, frames: Mapping[int, DataFrame]) -> DataFrame:
         again = Tables(spark)
@@ -170,6 +171,13 @@ def writer_of(
         return found
 
     refuse = bad_changes.refusal(_with_client(context, view))
+    if table_state.is_shared(view, context):
+        place = table_state.address(view, context)
+        shared = SharedFollowing(
+            plan, place, frame.schema, function, _shared_sink(result, plan), refuse
+        )
+        return _records(view, context, tables).writeStream.foreachBatch(shared), query_text(frame)
+    checkpoint, sink = table_state.folder(view, context), _sink(result, plan)
     if view.every is None and TRANSACTIONS not in view.options:
         options = _source_options(view, context, tables)
         work = Work(
@@ -291,36 +299,49 @@ def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, in
     return found
 
 
-def _folder(view: View, context: Context) -> Path:
-    if context.checkpoint is None or "://" in context.checkpoint:
-        raise PipelineError(
-            f"the view {view.name!r} ({view.place}) is over tables, whose state is kept on the driver's "
-            f"disk, and its checkpoint is not there: {context.checkpoint}",
-            hint="give --checkpoints a local folder",
-        )
-    return Path(context.checkpoint)
-
-
 def _sink(result: Result, plan: Plan) -> Sink:
     from headwater.views.tables.following import FrameSink, StoreSink
 
-    view, context = result.view, result.context
+    if _is_topic(result.view):
+        return FrameSink(plan.result, _into_topic(result))
+    return StoreSink(_applying(result))
+
+
+def _shared_sink(result: Result, plan: Plan) -> SharedSink:
+    from headwater.views.tables.following import StoreSink
+    from headwater.views.tables.shared.following import SharedFrameSink, SharedStoreSink
+
+    if _is_topic(result.view):
+        return SharedFrameSink(_into_topic(result))
+    applying = _applying(result)
+    return SharedStoreSink(applying, StoreSink(applying).has)
+
+
+def _into_topic(result: Result) -> Callable[[DataFrame], None]:
+    view = result.view
+    options = stores.sink_options(view, result.context, result.rest)
+
+    def write(rows: DataFrame) -> None:
+        records = as_records(rows, view, updates=True)
+        records.write.format("headwater").mode("append").options(**options).save()
+
+    return write
+
+
+def _applying(result: Result) -> Applying:
+    view = result.view
     scheme = view.to.partition(":")[0]
-    if scheme == "topic":
-        options = stores.sink_options(view, context, result.rest)
-
-        def write(rows: DataFrame) -> None:
-            records = as_records(rows, view, updates=True)
-            records.write.format("headwater").mode("append").options(**options).save()
-
-        return FrameSink(plan.result, write)
     if _only_grows(view):
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) is over tables, whose rows change, and {scheme}: "
             "can only be added to",
             hint="let it go to a topic or to a database, as in to='sqlite:views.db'",
         )
-    return StoreSink(stores.applying_of(result))
+    return stores.applying_of(result)
+
+
+def _is_topic(view: View) -> bool:
+    return view.to.partition(":")[0] == "topic"
 
 
 def _only_grows(view: View) -> bool:

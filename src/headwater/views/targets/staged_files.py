@@ -135,6 +135,10 @@ class StagedFiles:
         chosen = Path(shape.options.get("staging") or folder)
         self._folder = chosen.absolute() / f"{shape.view}-v{shape.version}"
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
     def write(
         self, batch: int, part: int, rows: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> str:
@@ -214,6 +218,10 @@ class FolderTarget(Target):
     def _require(self) -> None:
         """Raises Misfit where this version is not there."""
         raise NotImplementedError
+
+    @property
+    def staging_folder(self) -> Path:
+        return self._staged.folder
 
     @property
     def _staged(self) -> StagedFiles:

@@ -1,0 +1,96 @@
+"""What is different on a cluster: executors are other machines, and see a folder of the driver's or do not.
+
+Asked while views are built, before any query starts, by whoever would have tasks leave something in a
+folder: stores that stage in files, files that Spark writes, state. Each folder is tried, by tasks that read
+what the driver wrote there and write themselves; not guessed from its name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.pipelines.errors import PipelineError, brief
+from headwater.views.batch_name import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHARED_CHECKPOINTS = (
+    "give --checkpoints (checkpoints in [spark]) a folder that all machines see, or an address such as "
+    "hdfs://… or s3a://…"
+)
+TASKS_LEAST = 4
+_SEEN: set[tuple[str, Path]] = set()
+"""Application and folder: a query that is started again need not ask again."""
+
+
+def is_cluster(spark: SparkSession) -> bool:
+    """Whether tasks may run on other machines than this one."""
+    if is_connect(spark):
+        return False  # the server's affair: the driver is there, too
+    master = str(spark.sparkContext.master)
+    return not (master == "local" or master.startswith("local["))
+
+
+def must_be_seen(spark: SparkSession, folder: Path, what: str, hint: str) -> None:
+    """PipelineError where executors do not see this folder of the driver's, or cannot write there.
+
+    `what` begins the sentence, as in "the view 'x' stages its rows in".
+    """
+    known = (str(spark.sparkContext.applicationId), folder)
+    if not is_cluster(spark) or known in _SEEN:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    token = folder / f".headwater-{uuid.uuid4().hex}"
+    token.write_text(token.name, encoding="utf-8")
+    try:
+        blind = sorted({said for said in _asked(spark, token) if said})
+    finally:
+        for left in folder.glob(f"{token.name}*"):
+            left.unlink(missing_ok=True)
+    if blind:
+        raise PipelineError(f"{what} {folder}, and {blind[0]}", hint=hint)
+    _SEEN.add(known)
+
+
+def _asked(spark: SparkSession, token: Path) -> list[str]:
+    context: Any = spark.sparkContext
+    executors = len(context._jsc.sc().statusTracker().getExecutorInfos())
+    tasks = max(TASKS_LEAST, 2 * executors)
+    try:
+        found: list[str] = (
+            context.parallelize(range(tasks), tasks)
+            .mapPartitions(partial(_look, str(token)))
+            .collect()
+        )
+    except Exception as error:
+        if "ModuleNotFoundError" not in str(error):
+            raise
+        raise PipelineError(
+            f"Spark's executors cannot import what the driver has: {brief(error)}",
+            hint="install headwater there, and let PYSPARK_PYTHON name that Python, as in --conf "
+            "spark.pyspark.python=/opt/venv/bin/python",
+        ) from error
+    return found
+
+
+def _look(token: str, numbers: Iterator[int]) -> Iterator[str]:
+    """In a task: what is wrong with the folder there, or nothing."""
+    import platform
+
+    path = Path(token)
+    for number in numbers:
+        try:
+            if path.read_text(encoding="utf-8") != path.name:
+                raise FileNotFoundError(token)
+            path.with_name(f"{path.name}.{number}").write_text("", encoding="utf-8")
+        except FileNotFoundError:
+            yield f"the executor on {platform.node()} does not see what the driver writes there"
+        except OSError as error:
+            yield f"the executor on {platform.node()} cannot write there: {error.strerror}"
+        else:
+            yield ""
