@@ -146,8 +146,8 @@ def _check_tables(view: View, context: Context, plan: Plan, columns: list[str]) 
     wrong = _wrong_with_changes(context, plan, columns)
     if wrong is not None and is_connect(context.spark):
         raise PipelineError(
-            f"{named} {wrong[0]}; their rows are kept current by Spark's analysed plan of the function, which "
-            "a Spark Connect server does not hand out",
+            f"{named} {wrong[0]}; their rows are kept current by Spark's analysed plan of the function, "
+            "which a Spark Connect server does not hand out",
             hint="run it with --master (master in [spark]) instead of --remote: on a cluster, executors keep "
             "the state of its tables",
         )

@@ -2,10 +2,11 @@
 
 Asked by `table_views` while a view is built. On one machine it is a file below the checkpoint, and changes
 are in the view in a fraction of a second. Where tasks run on other machines, or the checkpoint is on shared
-storage, it is shared: computed and held by executors, so that a driver which is lost goes on elsewhere.
+storage, it is shared: computed and held by executors, so that a driver which is lost goes on elsewhere. What
+a file of one machine's has is brought there before the first batch.
 
     master              checkpoint                  state
-    local[…]            a local folder              the driver's; shared, if the setting or what is there says so
+    local[…]            a local folder              the driver's; shared if a setting or what is there says so
     local[…]            hdfs://…, s3a://…, dbfs:/…  shared
     spark://…, yarn, …  either of them              shared; a folder that executors do not see is refused
 """
@@ -32,7 +33,9 @@ def is_shared(view: View, context: Context) -> bool:
     chosen = context.spark.conf.get(SETTING, AUTO)
     if chosen not in (AUTO, SHARED):
         raise PipelineError(f"{SETTING} is {chosen!r}", hint=f"let it be {SHARED}, or leave it out")
-    place = None if context.checkpoint is None else local_path(context.checkpoint)
+    if context.checkpoint is None:
+        return False
+    place = local_path(context.checkpoint)
     if place is not None and not is_cluster(context.spark):
         if chosen == AUTO and not (place / FOLDER / "manifests").is_dir():
             return False
@@ -43,7 +46,6 @@ def is_shared(view: View, context: Context) -> bool:
             f"the view {view.name!r} ({view.place}) is over tables, whose state executors keep in",
             SHARED_CHECKPOINTS,
         )
-        _must_be_new(view, place / FOLDER)
     if TRANSACTIONS in view.options:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) asks for whole transactions, which are held back on "
@@ -54,22 +56,11 @@ def is_shared(view: View, context: Context) -> bool:
     return True
 
 
-def _must_be_new(view: View, folder: Path) -> None:
-    from headwater.views.tables.store import FILE
-
-    if (folder / FILE).exists():
-        raise PipelineError(
-            f"the view {view.name!r} ({view.place}) has its state in {folder / FILE}, a file of one "
-            "machine's, and would now be kept by executors",
-            hint=f"build it anew beside with headwater rebuild {view.name}, under the new --master",
-        )
-
-
 def address(view: View, context: Context) -> str:
     """Of the shared state, as Spark takes it."""
     assert context.checkpoint is not None, view.name
     place = local_path(context.checkpoint)
-    return f"{context.checkpoint if place is None else place.as_uri()}/{FOLDER}"
+    return f"{context.checkpoint if place is None else f'file://{place}'}/{FOLDER}"
 
 
 def folder(view: View, context: Context) -> Path:

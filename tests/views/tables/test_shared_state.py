@@ -14,7 +14,7 @@ from headwater.views.tables.plan import Plan
 from headwater.views.tables.shared import manifest
 from headwater.views.tables.shared.upkeep import MANIFESTS, SharedUpkeep
 from headwater.views.tables.store import Difference
-from headwater.views.targets.contract import DELETED, Fenced, Misfit
+from headwater.views.targets.contract import DELETED
 from tests.conftest import SOAK
 from tests.views.tables.histories import Held, Tables, as_changes, keyed
 from tests.views.tables.queries import QUERIES, Query

@@ -6,6 +6,7 @@ pieces.py      such files as DataFrames, and back
 changes.py     records to the changes of each table, by executors
 netting.py     the changes of a batch to rows as they were and as they are
 difference.py  what differs from what the view holds
+takeover.py    what one machine kept in a file, brought there once
 upkeep.py      one micro-batch: the four steps of DESIGN.md
 following.py   each batch of a query, and where differences go
 """

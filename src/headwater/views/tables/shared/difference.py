@@ -123,6 +123,15 @@ def compared(
     )
 
 
+def counted(difference: DataFrame) -> tuple[int, int]:
+    """How many rows differ, and how many of a result have one key at most."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = difference.agg(F.count("*"), F.max("times")).head()
+    assert found is not None
+    return int(found[0]), int(found[1] or 0)
+
+
 def twice(difference: DataFrame, view: ViewLayout) -> tuple[Any, ...] | None:
     """A key that two rows of the result have."""
     found = difference.where("times > 1").select(*map(quoted, view.keys)).head(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from headwater.local_path import local_path
 from headwater.views.applier import Applying
 from headwater.views.tables.bad_values import Refuse, stop
 from headwater.views.tables.plan import Plan
@@ -63,6 +64,8 @@ class SharedFollowing:
             spark.conf.set(name, value)
         if self._upkeep is None:
             self._upkeep = SharedUpkeep(spark, self._plan, self._place, self._result)
+            if (folder := local_path(self._place)) is not None:
+                self._upkeep.take_over(spark, folder, self._function)
         if batch < self._upkeep.batch:
             self._must_be_there(spark, batch)
             return

@@ -17,13 +17,15 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.views.tables.decoding import Table, state_schema
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.program import TOUCHED, Program
-from headwater.views.tables.shared import netting
-from headwater.views.tables.shared.difference import ViewLayout, compared, twice
+from headwater.views.tables.shared import netting, takeover
+from headwater.views.tables.shared.difference import ViewLayout, compared, counted, twice
 from headwater.views.tables.shared.folder import Folder
 from headwater.views.tables.shared.manifest import Manifest, Piece, leftovers, nothing
 from headwater.views.tables.shared.pieces import BUCKETS, DATA, Files, Layout, bucket
@@ -68,6 +70,17 @@ class SharedUpkeep:
                 "headwater rebuild or another name"
             )
         return found
+
+    def take_over(self, spark: SparkSession, folder: Path, function: Function) -> None:
+        """Begin with what one machine kept in a file there, where there is nothing else."""
+        if self.batch >= 0 or not takeover.has_file(folder):
+            return
+        files = Files(spark, self._folder.address)
+        found = takeover.taken_over(self.plan, folder, files, self._layouts, self._view, function)
+        if found.batch >= 0:
+            self._folder.write_new(f"{MANIFESTS}/{found.batch}", found.to_json())
+            self.state = found
+        takeover.remove_file(folder)
 
     def apply(
         self, spark: SparkSession, batch: int, changes: Changes, function: Function, write: Write
@@ -153,41 +166,53 @@ class _Batch:
         self, old: Manifest, changes: Sequence[DataFrame]
     ) -> tuple[dict[int, Piece], list[int]]:
         """A delta of each table in which something changes, and in which of them more than a time does."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+        written = []
+        for n, (count, buckets) in self._looked_at(changes).items():
+            if count:
+                layout = self.layouts[n]
+                known = self.files.rows(old.tables[n], layout, buckets)
+                found = netting.net(changes[n], known, layout, self.batch)
+                self.files.write(found, f"{self.attempt}/t{n}")
+                written.append(n)
         deltas, touching = {}, []
-        for n, rows in enumerate(changes):
-            layout = self.layouts[n]
-            count, buckets = self._looked_at(rows, layout)
-            if not count:
-                continue
-            known = self.files.rows(old.tables[n], layout, buckets)
-            name = f"{self.attempt}/t{n}"
-            self.files.write(netting.net(rows, known, layout, self.batch), name)
-            written = self._delta(n)
-            counted = written.agg(F.count("*"), F.count_if(~F.col("same"))).head()
-            assert counted is not None
-            if counted[0]:
-                deltas[n] = Piece(name, int(counted[0]))
-            if counted[1]:
+        for n, (count, changed) in self._counted(written).items():
+            if count:
+                deltas[n] = Piece(f"{self.attempt}/t{n}", count)
+            if changed:
                 touching.append(n)
         return deltas, touching
 
-    def _looked_at(self, changes: DataFrame, layout: Layout) -> tuple[int, list[int] | None]:
-        """How many changes there are, and which buckets of the table they are about; None: of all."""
+    def _looked_at(self, changes: Sequence[DataFrame]) -> dict[int, tuple[int, list[int] | None]]:
+        """How many changes each table has, and which of its buckets they are about; None: all."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        olds = [f"m{n}" for n in range(len(layout.keys))]
-        now, then = bucket(layout.keys), F.when(F.col("m0").isNotNull(), bucket(olds))
-        found = changes.agg(
-            F.count("*"),
-            F.count_if("emptied"),
-            F.collect_set(now),
-            F.collect_set(then),
-        ).head()
-        assert found is not None
-        about = {*found[2], *found[3]}
-        return int(found[0]), None if found[1] or len(about) == BUCKETS else sorted(about)
+        asked = []
+        for n, rows in enumerate(changes):
+            olds = [f"m{m}" for m in range(len(self.layouts[n].keys))]
+            now, then = bucket(self.layouts[n].keys), bucket(olds)
+            asked.append(
+                rows.agg(
+                    F.lit(n),
+                    F.count("*"),
+                    F.count_if("emptied"),
+                    F.collect_set(now),
+                    F.collect_set(F.when(F.col("m0").isNotNull(), then)),
+                )
+            )
+        found = {}
+        for n, count, emptied, now, then in reduce(_union, asked).collect():
+            about = {*now, *then}
+            found[n] = count, None if emptied or len(about) == BUCKETS else sorted(about)
+        return dict(sorted(found.items()))
+
+    def _counted(self, tables: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """How many rows each delta has, and how many that are more than said again."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        counts = F.count("*"), F.count_if(~F.col("same"))
+        asked = [self._delta(n).agg(F.lit(n), *counts) for n in tables]
+        rows = reduce(_union, asked).collect() if asked else []
+        return {n: (count, changed) for n, count, changed in sorted(rows)}
 
     def _delta(self, table: int) -> DataFrame:
         columns = netting.delta_columns(self.layouts[table].columns)
@@ -216,8 +241,9 @@ class _Batch:
         name = f"{self.attempt}/difference"
         self.files.write(compared(result, held, self.view, self.batch, touched, followed), name)
         written = self.files.read([name], self.view.columns)
-        self.plan.must_be_distinct(twice(written, self.view))
-        count = written.count()
+        count, times = counted(written)
+        if times > 1:
+            self.plan.must_be_distinct(twice(written, self.view))
         return Piece(name, count) if count else None
 
     def _table(self, state: Manifest, table: int) -> DataFrame:
@@ -239,9 +265,7 @@ class _Batch:
             for table, each in program.upward:
                 if table in seen:
                     parts.append(self._sql(each.sql, names))
-        found = parts[0]
-        for part in parts[1:]:
-            found = found.union(part)
+        found = reduce(_union, parts)
         name = f"{self.attempt}/touched"
         self.files.write(found.distinct(), name)
         return self.files.read([name], found.schema)
@@ -260,9 +284,7 @@ class _Batch:
             if not names:
                 found[n] = self._own(n, self.files.read([], layout.columns))
                 continue
-            rows = known[names[0]]
-            for name in names[1:]:
-                rows = rows.union(known[name])
+            rows = reduce(_union, (known[name] for name in names))
             if len(names) > 1:
                 rows = rows.dropDuplicates(list(layout.keys))
             place = f"{self.attempt}/rows{n}"
@@ -276,6 +298,10 @@ class _Batch:
             names[name].createOrReplaceTempView(f"headwater_state_{name}")
         spelt = _NAMES.sub(lambda found: f"headwater_state_{found.group()}", sql)
         return self.files.spark.sql(spelt)
+
+
+def _union(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.union(other)
 
 
 def _layout(table: Table, spark: SparkSession) -> Layout:
