@@ -120,11 +120,15 @@ class Manifest:
         )
 
     @property
+    def needed(self) -> set[str]:
+        """The folders of files, each of an attempt."""
+        names = {name for pieces in (*self.tables, self.held) for name in pieces.names}
+        return names | ({self.difference.name} if self.difference is not None else set())
+
+    @property
     def attempts(self) -> set[str]:
         """The folders below `data` that are needed."""
-        names = [name for pieces in (*self.tables, self.held) for name in pieces.names]
-        names += [self.difference.name] if self.difference is not None else []
-        return {name.partition("/")[0] for name in names}
+        return {name.partition("/")[0] for name in self.needed}
 
 
 def nothing(query: str, tables: int) -> Manifest:
@@ -132,10 +136,9 @@ def nothing(query: str, tables: int) -> Manifest:
     return Manifest(query, -1, (Pieces(),) * tables, Pieces())
 
 
-def leftovers(attempts: Iterable[str], needed: Iterable[Manifest], mine: str) -> list[str]:
+def leftovers(attempts: Iterable[str], needed: Iterable[Manifest]) -> list[str]:
     """Folders that no manifest needs: of batches long done, or that a driver's end has cut short."""
-    known = {name for manifest in needed for name in manifest.attempts} | {mine}
-    return sorted(set(attempts) - known)
+    return sorted(set(attempts) - {name for manifest in needed for name in manifest.attempts})
 
 
 def _piece_to(piece: Piece | None) -> list[object] | None:

@@ -114,8 +114,11 @@ class SharedUpkeep:
         for name in self._folder.names(MANIFESTS):
             if name.isdecimal() and int(name) < before.batch:
                 self._folder.remove(f"{MANIFESTS}/{name}")
-        for name in leftovers(self._folder.names(DATA), (before, self.state), mine):
+        for name in leftovers(self._folder.names(DATA), (before, self.state)):
             self._folder.remove(f"{DATA}/{name}")
+        for name in self._folder.names(f"{DATA}/{mine}"):  # what lay between two steps
+            if f"{mine}/{name}" not in self.state.needed:
+                self._folder.remove(f"{DATA}/{mine}/{name}")
 
 
 @dataclass(frozen=True)
