@@ -6,6 +6,7 @@ what is decided here: which columns they have, of which kind the view is, and wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
@@ -13,7 +14,7 @@ from headwater.local_path import local_path
 from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError
-from headwater.pipelines.rows import Result, check_key
+from headwater.pipelines.rows import Result, as_records, check_key
 from headwater.pipelines.tables import DELETED, MARKS
 from headwater.views.targets import registry
 from headwater.views.targets.contract import VALIDITY, Kind, Shape, Target, Unavailable
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from headwater.pipelines.context import Context
     from headwater.views.applier import Applying
+    from headwater.views.tables.following import Sink
+    from headwater.views.tables.plan import Plan
+    from headwater.views.tables.shared.batch import SharedSink
 
 TRANSACTIONS = "transactions"
 """Option: the capture's topic of BEGIN and END; source transactions are then applied as a whole."""
@@ -161,3 +165,66 @@ def _prepare(view: View, target: Target) -> None:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
         ) from error
+
+
+# ---- differences of views over tables ------------------------------------------------------------------
+
+
+def table_sink(result: Result, plan: Plan) -> Sink:
+    from headwater.views.tables.following import FrameSink, StoreSink
+
+    if _is_topic(result.view):
+        return FrameSink(plan.result, _into_topic(result))
+    return StoreSink(_applying(result))
+
+
+def refuse_transactions(view: View) -> None:
+    if TRANSACTIONS in view.options:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) asks for whole transactions, which are held back on "
+            "the driver, and its state is on shared storage",
+            hint="leave out the option transactions, or run it with --master 'local[*]' and a local folder "
+            "of checkpoints",
+        )
+
+
+def shared_table_sink(result: Result) -> SharedSink:
+    from headwater.views.tables.following import StoreSink
+    from headwater.views.tables.shared.batch import SharedFrameSink, SharedStoreSink
+
+    if _is_topic(result.view):
+        return SharedFrameSink(_into_topic(result))
+    applying = _applying(result)
+    return SharedStoreSink(applying, StoreSink(applying).has)
+
+
+def _into_topic(result: Result) -> Callable[[DataFrame], None]:
+    view = result.view
+    options = sink_options(view, result.context, result.rest)
+
+    def write(rows: DataFrame) -> None:
+        records = as_records(rows, view, updates=True)
+        records.write.format("headwater").mode("append").options(**options).save()
+
+    return write
+
+
+def _applying(result: Result) -> Applying:
+    view = result.view
+    scheme = view.to.partition(":")[0]
+    if only_grows(view):
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is over tables, whose rows change, and {scheme}: "
+            "can only be added to",
+            hint="let it go to a topic or to a database, as in to='sqlite:views.db'",
+        )
+    return applying_of(result)
+
+
+def _is_topic(view: View) -> bool:
+    return view.to.partition(":")[0] == "topic"
+
+
+def only_grows(view: View) -> bool:
+    """Whether the view goes to where rows can only be added."""
+    return view.effect is None and view.to.partition(":")[0] in ("parquet", "memory", "console")

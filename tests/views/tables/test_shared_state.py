@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.views.tables.plan import Plan
+from headwater.views.tables.shared.folder import Folder
 from headwater.views.tables.shared.manifest import Manifest
 from headwater.views.tables.shared.upkeep import MANIFESTS, SharedUpkeep
 from headwater.views.tables.store import Difference
@@ -58,6 +59,7 @@ class ByFrames:
     def __init__(self, spark: SparkSession, plan: Plan, query: Query, folder: Path) -> None:
         self.spark, self.plan, self.query, self.folder = spark, plan, query, folder
         self.function = on_frames(query)
+        self.place = Folder(spark, folder.as_uri())
         empty = {n: spark.createDataFrame([], table.row) for n, table in enumerate(plan.tables)}
         self.result = self.function(spark, empty).schema
         self.upkeep = self.opened()
@@ -65,7 +67,7 @@ class ByFrames:
 
     def opened(self) -> SharedUpkeep:
         """As a driver on another machine would find it."""
-        return SharedUpkeep(self.spark, self.plan, self.folder.as_uri(), self.result)
+        return SharedUpkeep(self.spark, self.plan, self.place, self.result)
 
     def apply(self, batch: int, changes: list[pa.Table], write: Any) -> None:
         frames = [self.spark.createDataFrame(each) for each in changes]
@@ -178,6 +180,6 @@ def test_two_rows_with_one_key_and_another_query_are_refused(spark: SparkSession
     assert kept.opened().batch == -1, "nothing has happened"
     kept.apply(0, as_changes(rows[:1], kept.plan.columns, {}), lambda _: None)
     with pytest.raises(Misfit, match="another query"):
-        SharedUpkeep(spark, replace(kept.plan, query="x"), tmp_path.as_uri(), kept.result)
+        SharedUpkeep(spark, replace(kept.plan, query="x"), kept.place, kept.result)
     with pytest.raises(Misfit, match="goes on with batch 5"):
         kept.apply(5, [], crashing)

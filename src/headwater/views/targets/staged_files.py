@@ -220,9 +220,5 @@ class FolderTarget(Target):
         raise NotImplementedError
 
     @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
-    @property
     def _staged(self) -> StagedFiles:
         return StagedFiles(self._folders.staging, self.shape)

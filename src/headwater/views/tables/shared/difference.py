@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.views.order import quoted
-from headwater.views.tables.shared.netting import EXACT
+from headwater.views.tables.shared.net import EXACT
 from headwater.views.tables.shared.pieces import Layout
 from headwater.views.targets.contract import DELETED
 
@@ -132,7 +132,7 @@ def counted(difference: DataFrame) -> tuple[int, int]:
     return int(found[0]), int(found[1] or 0)
 
 
-def twice(difference: DataFrame, view: ViewLayout) -> tuple[Any, ...] | None:
+def twice(difference: DataFrame, view: ViewLayout) -> tuple[object, ...] | None:
     """A key that two rows of the result have."""
     found = difference.where("times > 1").select(*map(quoted, view.keys)).head(1)
     return tuple(found[0]) if found else None

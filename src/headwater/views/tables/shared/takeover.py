@@ -1,6 +1,6 @@
 """State that one machine kept in its DuckDB file, brought into shared files once: a move to a cluster.
 
-Called by `following` before the first batch, where there is such a file and no manifest yet. The driver reads
+Called by `batch` before the first batch, where there is such a file and no manifest yet. The driver reads
 the file in pieces of bounded size. What the view holds is computed by executors from these tables, since a
 digest of DuckDB's says nothing to Spark. A batch of which nobody knows whether its target has it comes along
 as the difference that was written down for it. The file is removed once the manifest is there.
@@ -26,7 +26,7 @@ from headwater.views.tables.store import FILE, Difference, Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headwater.views.tables.shared.upkeep import Function
+    from headwater.views.tables.shared.steps import Function
 
 ROWS_AT_ONCE = 200_000
 

@@ -250,10 +250,6 @@ class DuckdbTarget(Target):
         return [self.shape.view, self.shape.version]
 
     @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
-    @property
     def _staged(self) -> StagedFiles:
         return StagedFiles(self.path.with_name(f"{self.path.name}.staging"), self.shape)
 

@@ -299,10 +299,6 @@ class OpenSearchTarget(Target):
     # ---- the server -------------------------------------------------------------------------------
 
     @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
-    @property
     def _staged(self) -> StagedFiles:
         whose = hashlib.sha256(f"{self.address} {self._index}".encode()).hexdigest()[:12]
         return StagedFiles(Path(tempfile.gettempdir()) / "headwater-staging" / whose, self.shape)

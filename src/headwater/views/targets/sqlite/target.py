@@ -70,10 +70,6 @@ class SqliteTarget(SqlTarget):
 
     # ---- the driver, when a query starts ----------------------------------------------------------
 
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
     def create(self) -> None:
         must_be_usable(self.shape, "SQLite", folded=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,22 +2,30 @@
 
 Called by Spark for each batch of a streaming query of its own, whose executors read the records. That query
 keeps offsets and commits where its checkpoint is, so a driver that is lost goes on elsewhere.
+
+Records are read by `decoding` alone, Spark's parser, and what cannot be read is put away by the task that
+finds it. Changes are in a file before anything looks at them: else every table has all read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headwater.local_path import local_path
 from headwater.views.applier import Applying
 from headwater.views.tables.bad_values import Refuse, stop
+from headwater.views.tables.decoding import COLUMNS, Decoder, Table, change_names, with_derived
 from headwater.views.tables.plan import Plan
-from headwater.views.tables.shared.changes import Reader
-from headwater.views.tables.shared.upkeep import Function, SharedUpkeep
+from headwater.views.tables.shared import takeover
+from headwater.views.tables.shared.folder import Folder
+from headwater.views.tables.shared.pieces import Files
+from headwater.views.tables.shared.steps import Function
+from headwater.views.tables.shared.upkeep import SharedUpkeep
 from headwater.views.targets.contract import Misfit
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -55,31 +63,33 @@ class SharedFollowing:
         """`place`: the folder of the state. `result`: the type of the view's rows."""
         self._plan, self._place, self._result = plan, place, result
         self._function, self._sink = function, sink
-        self._reader = Reader(plan.tables, refuse)
+        self._reader = _Reader(plan.tables, refuse)
         self._upkeep: SharedUpkeep | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         spark = records.sparkSession
         for name, value in FILES.items():
             spark.conf.set(name, value)
-        if self._upkeep is None:
-            self._upkeep = SharedUpkeep(spark, self._plan, self._place, self._result)
-            if (folder := local_path(self._place)) is not None:
-                self._upkeep.take_over(spark, folder, self._function)
-        if batch < self._upkeep.batch:
+        upkeep = self._upkeep or self._opened(spark)
+        self._upkeep = None  # should it fail, what is stored says how far it came
+        if batch < upkeep.batch:
             self._must_be_there(spark, batch)
-            return
-        try:
-            self._upkeep.apply(
+        else:
+            upkeep.apply(
                 spark,
                 batch,
                 lambda files, name: self._reader(records, files, name),
                 self._function,
                 lambda difference: self._sink.write(batch, difference),
             )
-        except BaseException:
-            self._upkeep = None  # what is stored says how far it came
-            raise
+        self._upkeep = upkeep
+
+    def _opened(self, spark: SparkSession) -> SharedUpkeep:
+        upkeep = SharedUpkeep(spark, self._plan, Folder(spark, self._place), self._result)
+        folder = local_path(self._place)
+        if folder is not None and takeover.has_file(folder):
+            upkeep.take_over(spark, folder, self._function)
+        return upkeep
 
     def _must_be_there(self, spark: SparkSession, batch: int) -> None:
         if self._sink.has(spark, batch) is False:
@@ -113,3 +123,54 @@ class SharedFrameSink:
 
     def write(self, batch: int, difference: DataFrame) -> None:
         self._write(difference)
+
+
+RECORD = ("topic", "p", "o", "timestamp")
+
+
+class _Reader:
+    """Of one view's tables."""
+
+    def __init__(self, tables: Sequence[Table], refuse: Refuse) -> None:
+        self._tables = tables
+        self._decoder = Decoder(tables)
+        self._judge = Decoder(tables, refuse)
+        """Goes to the tasks: it has none of Spark's expressions in it."""
+
+    def __call__(self, records: DataFrame, files: Files, name: str) -> list[DataFrame]:
+        """The changes of each table, as `net` takes them; all bad values are away when this returns."""
+        flat = self._flat(records.select(*COLUMNS))
+        judge = self._judge
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            from headwater.spark import worker
+
+            for batch in batches:
+                worker.settle()
+                yield from judge.good(pa.Table.from_batches([batch])).to_batches()
+
+        good = flat.mapInArrow(task, flat.schema).drop("bad")
+        files.write(good, name)
+        found = files.read([name], good.schema)
+        return [self._of_table(found, n, table) for n, table in enumerate(self._tables)]
+
+    def _flat(self, records: DataFrame) -> DataFrame:
+        changes = self._decoder.frame(records, "timestamp")
+        for n, table in enumerate(self._tables):
+            if table.derived:
+                changes = with_derived(changes, n, table)
+        own = [
+            f"t{n}.{name} AS t{n}{name}"
+            for n, table in enumerate(self._tables)
+            for name in change_names(table)
+        ]
+        return changes.selectExpr(*RECORD, "bad", *own)
+
+    def _of_table(self, found: DataFrame, number: int, table: Table) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        own = [f"t{number}{name} AS {name}" for name in change_names(table)]
+        mine = found.where(F.col("topic") == table.topic)
+        return mine.selectExpr(*own, "p", "o", "unix_micros(timestamp) AS ts")
