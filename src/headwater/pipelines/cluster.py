@@ -118,6 +118,8 @@ def _look(token: str, numbers: Iterator[int]) -> Iterator[str]:
 
 def keeps_shared_state(view: View, context: Context) -> bool:
     """Whether this view's state is on shared storage; PipelineError where it would have to be, and cannot."""
+    from headwater.views.tables.shared.upkeep import MANIFESTS
+
     chosen = context.spark.conf.get(SETTING, AUTO)
     if chosen not in (AUTO, SHARED):
         raise PipelineError(f"{SETTING} is {chosen!r}", hint=f"let it be {SHARED}, or leave it out")
@@ -125,7 +127,7 @@ def keeps_shared_state(view: View, context: Context) -> bool:
         return False
     place = local_path(context.checkpoint)
     if place is not None and not is_cluster(context.spark):
-        if chosen == AUTO and not (place / TABLES / "manifests").is_dir():
+        if chosen == AUTO and not (place / TABLES / MANIFESTS).is_dir():
             return False
     if place is not None:
         must_be_seen(

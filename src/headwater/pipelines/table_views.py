@@ -159,15 +159,12 @@ def writer_of(
 
     plan = _plan(view, frame, tables)
     result = Result(frame, view, rest, context, updates=True)
-
     function = _on_frames(view, context, tables)
     refuse = bad_changes.refusal(_with_client(context, view))
     if cluster.keeps_shared_state(view, context):
         stores.refuse_transactions(view)
-        place = cluster.state_address(view, context)
-        shared = SharedFollowing(
-            plan, place, frame.schema, function, stores.shared_table_sink(result), refuse
-        )
+        place, into = cluster.state_address(view, context), stores.shared_table_sink(result)
+        shared = SharedFollowing(plan, place, frame.schema, function, into, refuse)
         return _records(view, context, tables).writeStream.foreachBatch(shared), query_text(frame)
     checkpoint, sink = cluster.state_folder(view, context), stores.table_sink(result, plan)
     if view.every is None and TRANSACTIONS not in view.options:
