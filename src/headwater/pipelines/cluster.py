@@ -81,7 +81,7 @@ def _asked(spark: SparkSession, token: Path) -> list[str]:
     try:
         found: list[str] = (
             context.parallelize(range(tasks), tasks)
-            .mapPartitions(partial(_look, str(token)))
+            .mapPartitions(partial(look, str(token)))
             .collect()
         )
     except Py4JJavaError as error:
@@ -95,7 +95,7 @@ def _asked(spark: SparkSession, token: Path) -> list[str]:
     return found
 
 
-def _look(token: str, numbers: Iterator[int]) -> Iterator[str]:
+def look(token: str, numbers: Iterator[int]) -> Iterator[str]:
     """In a task: what is wrong with the folder there, or nothing."""
     import platform
 
