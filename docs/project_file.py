@@ -19,7 +19,9 @@ HEAD = """
 The file of a [project](projects.md). It is checked as a whole before anything starts: every mistake is told
 at once, each with its line and how to fix it; a section or a key that does not exist is a mistake. `${NAME}`
 in an address is taken from the environment, so that no secret stands in the file. Paths are those of the
-file's folder. `headwater doctor` checks the file and all that it names.
+file's folder. `headwater doctor` checks the file and all that it names. `format = 1`, before the
+first section, is the version of the file's format; it is 1 where it is missing, and one that this version of
+headwater does not know is refused.
 """
 
 MEANING = {
@@ -38,7 +40,12 @@ MEANING = {
     "console.read_only": "The page only shows, and changes nothing.",
     "console.tls": "`true`: by the `ssl.…` of `[log.settings]`; or a section with such settings: "
     "[Security](security.md#the-edges-and-the-console).",
-    "console.token": "Who may look: everybody with this word, from the environment.",
+    "console.token": "Who has this word may come in, as administrator; from the environment or a file.",
+    "console.tokens": "A section with a token for a [role](console.md#who-may-see-and-do-what): "
+    "`reader`, `operator`, `administrator`.",
+    "console.users": "A section with the broker's users who may sign in, and their roles: "
+    '`ann = "operator"`; `"*"` stands for every other user.',
+    "console.session_minutes": "How long a visitor stays signed in.",
 }
 DEFAULT = {
     "log.data": Project.data,
@@ -49,6 +56,7 @@ DEFAULT = {
     "pipelines.batch_records_max": str(Project.batch_records_max),
     "pipelines.batch_bytes_max": str(Project.batch_bytes_max),
     "console.read_only": "false",
+    "console.session_minutes": "720",
     "console.tls": "false",
 }
 CAPTURE_MEANING = {
@@ -72,6 +80,9 @@ EDGES_LIMITS = {
     "requests_at_once": "Of it, changefeeds included; beyond it 429. 0: no limit.",
     "clients": "Changefeeds open at once.",
     "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
+    "consumers": "Members of consumer groups by HTTP at once; beyond it 429.",
+    "consumers_per_token": "Of one token, or of one address where there are none.",
+    "consumer_idle_seconds": "One that nobody has asked for so long is closed.",
     "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
 }
 EDGES_KINDS = {
@@ -128,7 +139,7 @@ def _edges() -> str:
     lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]
     lines += ["\n## [edges.KIND.NAME]\n", "| section | |", "|---|---|"]
     lines += [f"| `[edges.{kind}.NAME]` | {words} |" for kind, words in EDGES_KINDS.items()]
-    lines += ["| `[edges.tracing]` | Traces from capture to view: [Seeing](seeing.md). |\n"]
+    lines += ["| `[edges.tracing]` | Traces from capture to view: [Monitoring](monitoring.md). |\n"]
     return "\n".join(lines)
 
 

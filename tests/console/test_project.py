@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from headwater.console.pages.views import view_command
-from headwater.console.server import settled
+from headwater.console.server import Entry, settled
 from headwater.project.file import BadProject, load
 from headwater.project.new_project import TEMPLATE
 from headwater.project.parts import parts_of
+from headwater.project.roles import Role
 from headwater.secrets import Environment, MissingSecret
 
 
@@ -53,8 +54,44 @@ def test_the_file_says_where_it_listens_who_may_look_and_what_they_may_do(
     monkeypatch.setenv("RIVER_TOKEN", "river")
     given = settled(tmp_path, None, {}, default_bootstrap="127.0.0.1:1")
     assert (given.listen, given.read_only) == ("127.0.0.1:7000", True)
-    assert given.token is not None and list(given.token) == ["river"]
+    (token,) = given.entry.tokens
+    assert (token.text, token.role, given.entry.grants) == (b"river", Role.ADMINISTRATOR, None)
     assert given.bootstrap == "127.0.0.1:9092"
+
+
+def test_the_file_gives_tokens_and_users_their_roles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        "[console]\nsession_minutes = 30\n[console.tokens]\n"
+        'reader = "${POND}"\n[console.users]\nann = "operator"\n'
+    )
+    written(tmp_path, lines)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POND", "pond")
+    entry = settled(tmp_path, None, {}, default_bootstrap="127.0.0.1:1").entry
+    assert [(each.text, each.role) for each in entry.tokens] == [(b"pond", Role.READER)]
+    assert entry.grants is not None and entry.grants.role_of("ann") is Role.OPERATOR
+    assert (entry.lifetime_s, entry.asks, Entry().asks) == (1800, True, False)
+    assert [each.role for each in entry.also("sea").tokens] == [Role.ADMINISTRATOR, Role.READER]
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ('[console.users]\nann = "boss"\n', "gives 'ann' no role: it is one of reader, operator"),
+        ("[console.users]\n", "is no section with lines as in ann"),
+        ('[console.tokens]\nboss = "${X}"\n', "has 'boss', which is no role"),
+        ('[console.tokens]\nreader = "pond"\n', 'has for reader no "'),
+        ("[console]\nsession_minutes = 0\n", "session_minutes = 0 is no number from 1 to"),
+    ],
+)
+def test_a_role_that_is_none_is_a_mistake_in_the_file(
+    tmp_path: Path, lines: str, complaint: str
+) -> None:
+    with pytest.raises(BadProject) as caught:
+        load(written(tmp_path, lines))
+    assert complaint in str(caught.value)
 
 
 def test_an_address_alone_means_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,55 +1,148 @@
-"""The token and the cookie: only the right token opens, cookies end, and guessing is slowed down."""
+"""Tokens, roles and cookies: who comes in as what, cookies end, and guessing is slowed down."""
 
 from __future__ import annotations
 
-from headwater.console.sessions import SESSION_S, TRIES_MAX, TRIES_WITHIN_S, Sessions
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import pytest
+
+from headwater.console.sessions import (
+    SESSION_S,
+    TRIES_MAX,
+    TRIES_WITHIN_S,
+    Sessions,
+    Token,
+    Visitor,
+)
+from headwater.project.roles import Grants, Role
 
 NOW = 1_800_000_000.0
+ANN = Visitor("User:ann", Role.OPERATOR)
 
 
-def test_the_right_token_gets_a_cookie_that_holds_until_it_ends() -> None:
-    sessions = Sessions("river")
-    cookie = sessions.cookie_for("river", NOW)
+def sessions_of(token: str = "river") -> Sessions:
+    return Sessions([Token(Role.ADMINISTRATOR, token), Token(Role.READER, "pond")])
+
+
+def cookie_of(sessions: Sessions, token: str = "river", now: float = NOW) -> str:
+    cookie = sessions.cookie_for(token, now)
     assert cookie is not None
-    assert sessions.holds(cookie, NOW + SESSION_S - 1)
-    assert not sessions.holds(cookie, NOW + SESSION_S + 1)
+    return cookie
+
+
+@pytest.mark.parametrize(("token", "role"), [("river", Role.ADMINISTRATOR), ("pond", Role.READER)])
+def test_a_token_gets_a_cookie_with_its_role_that_holds_until_it_ends(
+    token: str, role: Role
+) -> None:
+    sessions = sessions_of()
+    cookie = cookie_of(sessions, token)
+    found = sessions.find(cookie, NOW + SESSION_S - 1)
+    assert found is not None and found.visitor == Visitor(f"token:{role.word}", role)
+    assert sessions.find(cookie, NOW + SESSION_S + 1) is None
 
 
 def test_a_wrong_token_gets_nothing() -> None:
-    sessions = Sessions("river")
-    assert sessions.cookie_for("lake", NOW) is None
-    assert sessions.cookie_for("", NOW) is None
-    assert sessions.cookie_for("rivér", NOW) is None
+    sessions = sessions_of()
+    for wrong in ("lake", "", "rivér"):
+        assert sessions.cookie_for(wrong, NOW) is None
+    assert Sessions().cookie_for("", NOW) is None
 
 
-def test_a_cookie_cannot_be_made_or_stretched_by_hand() -> None:
-    sessions = Sessions("river")
-    cookie = sessions.cookie_for("river", NOW)
-    assert cookie is not None
-    signature = cookie.partition(".")[2]
-    for forged in (
+def test_a_cookie_cannot_be_made_stretched_or_raised_by_hand() -> None:
+    sessions = sessions_of()
+    body, _, signature = cookie_of(sessions, "pond").partition(".")
+    said = json.loads(urlsafe_b64decode(body))
+
+    def forged(**changes: object) -> str:
+        changed = urlsafe_b64encode(json.dumps(said | changes).encode()).decode()
+        return f"{changed}.{signature}"
+
+    assert sessions.find(forged(), NOW) is not None, "the forging itself works"
+    for each in (
         None,
         "",
         "x",
-        f"{int(NOW) * 2}.{signature}",
-        f"{int(NOW)}.",
-        "²." + signature,
-        "1.é",
+        ".",
+        f"{body}.",
+        f"{body}.é",
+        f"é.{signature}",
+        f"bnVsbA==.{signature}",
+        "x" * 10_000,
+        forged(until=NOW * 2),
+        forged(role="administrator"),
+        forged(by="name"),
+        forged(by="name", role="administrator"),
+        forged(role="boss"),
     ):
-        assert not sessions.holds(forged, NOW)
+        assert sessions.find(each, NOW) is None
 
 
-def test_a_restart_logs_nobody_out_and_a_new_token_everybody() -> None:
-    cookie = Sessions("river").cookie_for("river", NOW)
-    assert Sessions("river").holds(cookie, NOW)
-    assert not Sessions("lake").holds(cookie, NOW)
+def test_whoever_knows_a_readers_token_cannot_sign_as_another() -> None:
+    """All that a holder of `pond` can compute are cookies signed with `pond`."""
+    theirs = Sessions([Token(Role.ADMINISTRATOR, "pond")])
+    assert sessions_of().find(cookie_of(theirs, "pond"), NOW) is None
+    assert sessions_of().find(theirs.begin(ANN, NOW), NOW) is None
+
+
+def test_a_restart_logs_no_token_out_and_a_new_token_its_visitors_only() -> None:
+    admin, reader = cookie_of(sessions_of(), "river"), cookie_of(sessions_of(), "pond")
+    assert sessions_of().find(admin, NOW) is not None
+    assert sessions_of("sea").find(admin, NOW) is None
+    assert sessions_of("sea").find(reader, NOW) is not None
+
+
+def test_somebody_signed_in_otherwise_has_name_and_role_until_he_leaves() -> None:
+    sessions = Sessions(lifetime_s=60)
+    cookie = sessions.begin(ANN, NOW)
+    found = sessions.find(cookie, NOW + 59)
+    assert found is not None and found.visitor == ANN
+    assert sessions.find(cookie, NOW + 60) is None
+    other = sessions.begin(ANN, NOW)
+    sessions.end(found, NOW)
+    assert sessions.find(cookie, NOW) is None and sessions.find(other, NOW) is not None
 
 
 def test_after_many_wrong_tokens_even_the_right_one_waits() -> None:
-    sessions = Sessions("river")
+    sessions = sessions_of()
     for second in range(TRIES_MAX):
         assert sessions.cookie_for("wrong", NOW + second) is None
     assert sessions.is_closed(NOW + TRIES_MAX)
     assert sessions.cookie_for("river", NOW + TRIES_MAX) is None
     assert sessions.cookie_for("river", NOW + TRIES_MAX, "192.0.2.7") is not None, "somebody else"
     assert sessions.cookie_for("river", NOW + TRIES_WITHIN_S + 1) is not None
+
+
+def test_a_right_try_forgives_itself_and_no_wrong_one() -> None:
+    sessions = sessions_of()
+    for _ in range(TRIES_MAX - 1):
+        sessions.failed(NOW, "here")
+    sessions.failed(NOW, "here")
+    sessions.forgive("here")
+    assert not sessions.is_closed(NOW, "here")
+    sessions.failed(NOW, "here")
+    assert sessions.is_closed(NOW, "here")
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "role"),
+    [
+        ("ann", (), Role.OPERATOR),
+        ("ann", ("ops",), Role.ADMINISTRATOR),
+        ("bob", (), None),
+        ("bob", ("ops", "others"), Role.ADMINISTRATOR),
+        ("bob", ("others",), None),
+        ("*", (), None),
+    ],
+)
+def test_the_highest_role_of_name_and_groups_counts(
+    name: str, groups: tuple[str, ...], role: Role | None
+) -> None:
+    grants = Grants({"ann": Role.OPERATOR}, {"ops": Role.ADMINISTRATOR})
+    assert grants.role_of(name, groups) is role
+
+
+def test_a_star_is_everybody_else_and_takes_nothing_away() -> None:
+    grants = Grants({"*": Role.READER, "ann": Role.OPERATOR})
+    assert grants.role_of("bob") is Role.READER
+    assert grants.role_of("ann") is Role.OPERATOR

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.format_version import NewerFormat
 from headwater.project.file import BadProject, Project, load
 
 
@@ -150,3 +151,12 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
 def test_a_place_where_spark_cannot_run_is_found_in_the_file(tmp_path: Path) -> None:
     (found,) = mistakes(tmp_path, '[spark]\nmaster = "lokal[2]"\n')
     assert found.startswith("2: ") and "did you mean 'local[2]'?" in found
+
+
+def test_a_file_of_a_later_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "format = 1\n")) == load(written(tmp_path, ""))
+    with pytest.raises(NewerFormat, match="later version of headwater: it has format 2") as raised:
+        load(written(tmp_path, "format = 2\n[whatever]\nis = 'new'\n"))
+    assert "Install that version" in str(raised.value.hint)
+    with pytest.raises(NewerFormat, match="'one', which is no version"):
+        load(written(tmp_path, 'format = "one"\n'))

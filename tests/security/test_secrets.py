@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.console.sessions import Sessions
+from headwater.console.sessions import Sessions, Token
 from headwater.edges.tokens import Tokens
+from headwater.project.roles import Role
 from headwater.secrets import LOOK_S, MissingSecret, Secrets
 from tests.compat.wire import connected
 from tests.security import servers
@@ -109,10 +110,10 @@ def test_a_token_in_a_file_is_replaced_without_a_restart(
     file = tmp_path / "token"
     file.write_text("old" * 10)
     tokens = Tokens({"shop": {"secret": f"file:{file}", "read": ["*"]}})
-    sessions = Sessions(Secrets([f"file:{file}"]))
+    sessions = Sessions([Token(Role.READER, Secrets([f"file:{file}"]))])
     cookie = sessions.cookie_for("old" * 10, 1.0)
-    assert tokens.find("old" * 10) is not None and sessions.holds(cookie, 2.0)
+    assert tokens.find("old" * 10) is not None and sessions.find(cookie, 2.0)
     file.write_text("newer" * 10)
     assert tokens.find("newer" * 10) is not None and tokens.find("old" * 10) is None
-    assert not sessions.holds(cookie, 2.0)  # a new token logs everybody out
+    assert sessions.find(cookie, 2.0) is None  # a new token logs everybody out
     assert sessions.cookie_for("newer" * 10, 3.0) is not None

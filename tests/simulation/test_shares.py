@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.broker.broker import Broker
-from headwater.broker.shares import deadletters
+from headwater.broker.shares import dead_records
 from headwater.broker.shares.keeper import Keeper
 from headwater.broker.shares.records import Key
 from headwater.broker.shares.state import Ack, Acknowledgement, Batch, SharePartition
@@ -114,7 +114,7 @@ def letters(broker: Broker) -> Counter[int]:
     if DEAD in broker.catalogue.topics:
         for number in range(broker.catalogue.topics[DEAD].partitions):
             log = broker.topics.partitions[DEAD, number].log
-            for record in deadletters.read(log, 0, log.durable_offset - 1):
+            for record in dead_records.read(log, 0, log.durable_offset - 1):
                 found[int(record.value or b"")] += 1
     return found
 

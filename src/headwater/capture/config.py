@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwater import format_version
 from headwater.capture.change import Announcements
 from headwater.capture.errors import Misconfigured
 from headwater.secrets import expand
@@ -168,6 +169,7 @@ def from_file(
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise Misconfigured(f"{path} is not TOML: {error}", hint="correct it there") from None
+    format_version.check(str(path), document.get("format"), format_version.PROJECT_FILE)
     sections = document.get("capture", {})
     if name not in sections:
         known = ", ".join(sorted(sections)) or "none"

@@ -47,8 +47,8 @@ def console(
 ) -> None:
     """Serve the console until Ctrl-C or SIGTERM.
 
-    It listens on this machine only, unless told otherwise, and then only with a token. Under headwater up
-    it runs by itself where headwater.toml has a section [console].
+    It listens on this machine only, unless told otherwise, and then only if it asks for a token or a user.
+    Under headwater up it runs by itself where headwater.toml has a section [console].
 
     Example: headwater console --bootstrap 127.0.0.1:9092 --read-only
     """
@@ -56,7 +56,7 @@ def console(
 
     given = settled(project, bootstrap, client_config(), default_bootstrap=DEFAULT_BOOTSTRAP)
     context, at = given.context(read_only=read_only), listen or given.listen
-    serve(context, at, token or given.token, _say, given.tls)
+    serve(context, at, given.entry.also(token), _say, given.tls)
 
 
 def _say(sentence: str) -> None:

@@ -10,6 +10,7 @@ reload, and the address, the back button and bookmarks work as with separate pag
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,16 +24,22 @@ from starlette.types import ASGIApp
 from headwater import __version__
 from headwater.console import elements
 from headwater.console.context import Context, Visit
-from headwater.console.guard import Guard
+from headwater.console.guard import VISITOR, Guard
+from headwater.console.login import Login
 from headwater.console.pages import Page, all_pages
-from headwater.console.sessions import Sessions
+from headwater.console.sessions import Visitor
 
 STATIC = Path(__file__).parent / "static"
 # A browser that was cut off for less gets its page back as it was.
 RECONNECT_S = 10.0
 
 
-def make_app(context: Context, sessions: Sessions | None, *, loopback_only: bool) -> ASGIApp:
+def make_app(
+    context: Context,
+    login: Login | None,
+    *,
+    loopback_only: bool,
+) -> ASGIApp:
     """The application, with everything in front of it."""
     pages = all_pages()
     nicegui_app.add_static_files("/static", STATIC)
@@ -41,7 +48,10 @@ def make_app(context: Context, sessions: Sessions | None, *, loopback_only: bool
 
     def every_address(request: Request) -> None:
         theme = request.cookies.get(THEME_COOKIE, "auto")
-        build(context, pages, theme if theme in ("light", "dark") else "auto")
+        visitor = request.scope[VISITOR]
+        known = [page for page in pages if visitor.role >= page.role]
+        frame = Frame(context, known, visitor, can_leave=login is not None)
+        build(frame, theme if theme in ("light", "dark") else "auto")
 
     outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     nicegui_app.on_startup(context.start)
@@ -55,7 +65,7 @@ def make_app(context: Context, sessions: Sessions | None, *, loopback_only: bool
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
     )
-    return Guard(outer, sessions=sessions, loopback_only=loopback_only)
+    return Guard(outer, login=login, loopback_only=loopback_only)
 
 
 def _head() -> str:
@@ -73,25 +83,36 @@ _ICONS = {"auto": "brightness_auto", "light": "light_mode", "dark": "dark_mode"}
 _VALUES = {"auto": None, "light": False, "dark": True}
 
 
-def build(context: Context, pages: list[Page], theme: str) -> None:
+@dataclass(frozen=True)
+class Frame:
+    """What is around the pages of one visitor."""
+
+    context: Context
+    pages: list[Page]
+    visitor: Visitor
+    can_leave: bool
+
+
+def build(frame: Frame, theme: str) -> None:
     """The whole of one browser's page."""
-    menu = [page for page in pages if page.order is not None]
+    menu = [page for page in frame.pages if page.order is not None]
     bar = ui.header().classes("hw-bar")  # the first in the page, and in it the skip link
     drawer = ui.left_drawer(value=False, bordered=True)
     drawer.props("width=216 breakpoint=900 show-if-above")
     with drawer.classes("hw-drawer"):
-        links = _navigation(context, menu)
+        links = _navigation(menu)
     with bar:
         ui.html('<a class="hw-skip" href="#main">Skip to the content</a>', sanitize=False)
-        _bar(context, drawer, theme)
+        _bar(frame, drawer, theme)
     with ui.element("main").classes("hw-main").props('id="main" tabindex="-1"'):
-        _Pages({page.path: _builder(context, page) for page in pages})
+        _Pages({page.path: _builder(frame, page) for page in frame.pages})
     router = ui.context.client.sub_pages_router
     _mark(links, router.current_path)
     router.on_path_changed(lambda path: _mark(links, path))
 
 
-def _bar(context: Context, drawer: ui.left_drawer, theme: str) -> None:
+def _bar(frame: Frame, drawer: ui.left_drawer, theme: str) -> None:
+    context = frame.context
     menu = ui.button(icon="menu", on_click=drawer.toggle).props("flat round dense")
     menu.props["aria-label"] = "Navigation"
     with ui.link(target="/").classes("hw-brand").props('aria-label="headwater: to the flow"'):
@@ -106,9 +127,25 @@ def _bar(context: Context, drawer: ui.left_drawer, theme: str) -> None:
         ui.icon("dns").props('aria-hidden="true"')
         ui.label(context.bootstrap)
     _theme_button(theme)
+    if frame.can_leave:
+        _who(frame.visitor)
 
 
-def _navigation(context: Context, menu: list[Page]) -> dict[str, ui.link]:
+def _who(visitor: Visitor) -> None:
+    """Who looks, as what, and the way out."""
+    name = visitor.name.removeprefix("User:")
+    with ui.button(icon="account_circle").props("flat round dense") as button:
+        button.props["aria-label"] = f"{name}, {visitor.role.word}"
+        with ui.menu().classes("hw-who"):
+            ui.label(name).classes("hw-title")
+            ui.label(visitor.role.word).classes("hw-soft hw-small")
+            ui.html(_LOGOUT, sanitize=False)
+
+
+_LOGOUT = '<form method="post" action="/logout"><button type="submit">Log out</button></form>'
+
+
+def _navigation(menu: list[Page]) -> dict[str, ui.link]:
     links = {}
     with ui.element("nav").props('aria-label="Pages"').classes("hw-nav"):
         for page in menu:
@@ -167,11 +204,12 @@ class _Pages(ui.sub_pages):
         )
 
 
-def _builder(context: Context, page: Page) -> Callable[[PageArguments], Any]:
+def _builder(frame: Frame, page: Page) -> Callable[[PageArguments], Any]:
     # NiceGUI looks at the annotation itself: so this file has no `from __future__ import annotations`.
     def build_page(arguments: PageArguments) -> Any:
         params = {name: unquote(value) for name, value in arguments.path_parameters.items()}
-        visit = Visit(context, params, dict(arguments.query_parameters))
+        query = dict(arguments.query_parameters)
+        visit = Visit(frame.context, params, query, frame.visitor)
         ui.page_title(f"{page.title} · headwater")
         try:
             outcome = page.show(visit)

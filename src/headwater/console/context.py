@@ -1,4 +1,4 @@
-"""What every page of the console is given: the log, the project, and what this console may do."""
+"""What every page of the console is given: the log, the project, who looks, and what he may do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headwater.errors import HeadwaterError
+from headwater.console import actions
+from headwater.console.actions import Action
+from headwater.console.sessions import NOBODY, Visitor
 
 if TYPE_CHECKING:
     from headwater.client.log import Log
@@ -14,10 +16,6 @@ if TYPE_CHECKING:
     from headwater.console.jobs import Jobs
     from headwater.console.watching import Watch
     from headwater.project.file import Project
-
-
-class ReadOnly(HeadwaterError):
-    """Somebody tried to change something through a console that only shows."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,22 @@ class Context:
         self.watch.stop()
         self.log.close()
 
-    def must_write(self) -> None:
-        """Every handler that changes anything calls this first, whatever its button looked like."""
-        if self.read_only:
-            raise ReadOnly(
-                "this console is read-only", hint="start one without --read-only to change things"
-            )
-
 
 @dataclass(frozen=True)
 class Visit:
-    """One look at one page: its console, and what stands in the address."""
+    """One look at one page: its console, what stands in the address, and who looks."""
 
     context: Context
     params: Mapping[str, str] = field(default_factory=dict)
     """Of a path like /topics/{name}."""
     query: Mapping[str, str] = field(default_factory=dict)
     """What follows the question mark."""
+    visitor: Visitor = NOBODY
+
+    def may(self, action: Action) -> bool:
+        """Whether to show its button."""
+        return actions.allows(action, self.visitor.role, read_only=self.context.read_only)
+
+    def must(self, action: Action) -> None:
+        """Everything that changes anything asks this first, whatever its button looked like."""
+        actions.check(action, self.visitor.role, read_only=self.context.read_only)

@@ -13,9 +13,12 @@ from typing import Any, Literal
 
 from nicegui import ui
 
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.sentences import sentence_of
 
+PRIMARY = "unelevated color=primary"
+"""The look of the one button that does what a form is for."""
 Tone = Literal["good", "warn", "bad", "calm"]
 
 
@@ -102,17 +105,18 @@ def notify(sentence: str, tone: Tone = "good") -> None:
 
 def action(
     visit: Visit,
+    what: Action,
     text: str,
     do: Callable[[], object | Awaitable[object]],
     *,
     icon: str | None = None,
     props: str = "outline",
 ) -> ui.button:
-    """A button that changes something: refused by the server in a read-only console."""
+    """A button that changes something: not there for those who may not, and refused to them by the server."""
 
     async def pressed() -> None:
         try:
-            visit.context.must_write()
+            visit.must(what)
             outcome = do()
             if isinstance(outcome, Awaitable):
                 await outcome
@@ -122,11 +126,11 @@ def action(
             sentence, remedy = sentence_of(error)
             notify(f"{sentence} {remedy or ''}".strip(), "bad")
 
-    made = ui.button(text, on_click=pressed, icon=icon).props(f"no-caps {props}")
-    if visit.context.read_only:
-        made.disable()
-        made.tooltip("This console is read-only")
-    return made
+    if visit.may(what):
+        return ui.button(text, on_click=pressed, icon=icon).props(f"no-caps {props}")
+    # Whoever made it may show, enable and rename it: in here nobody sees that.
+    with ui.element("div").classes("hw-never"):
+        return ui.button(text, on_click=pressed, icon=icon)
 
 
 async def confirmed(question: str, yes: str = "Do it") -> bool:

@@ -5,23 +5,22 @@ Wrapped around the application by `app`. In this order:
     host     on the loopback, only names of the loopback
     origin   a websocket or a request that may change something must come from our own page
     health   /healthz, for the supervisor
-    login    with a token: a cookie, or else the login form
+    login    a cookie, or else the form (`login`)
 
-Every answer leaves with headers that keep other pages from framing us and our page from loading anything
-from elsewhere. The login form is one plain page, without scripts, that works before anything else does.
+Who it is goes on with the request (`VISITOR` in its scope): pages ask there. A websocket is closed when its
+session ends, by time or by logging out. Every answer leaves with headers that keep other pages from framing
+us and our page from loading anything from elsewhere.
 """
 
 from __future__ import annotations
 
-import html
+import asyncio
 import time
 from collections.abc import Callable
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import (
-    HTMLResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -30,10 +29,10 @@ from starlette.responses import (
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.console.addresses import host_of, is_loopback, same_origin
-from headwater.console.sessions import SESSION_S, Sessions
+from headwater.console.login import COOKIE, Login
+from headwater.console.sessions import NOBODY, Session
 
-COOKIE = "headwater_console"
-FORM_BYTES_MAX = 4096
+VISITOR = "headwater.visitor"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _REFUSED = 4403  # of a websocket: the range for applications
 _HEADERS = {
@@ -57,12 +56,14 @@ class Guard:
         self,
         app: ASGIApp,
         *,
-        sessions: Sessions | None,
+        login: Login | None,
         loopback_only: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.app = app
-        self._sessions = sessions
+        self._login = login
+        self._open: dict[str, set[asyncio.Event]] = {}
+        """By session: what ends its websockets."""
         self._loopback_only = loopback_only
         self._clock = clock
 
@@ -75,17 +76,37 @@ class Guard:
             await self.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        if self._is_foreign(headers, changes=True) or not self._is_in(
-            Request({**scope, "type": "http"})
-        ):
+        session = self._session(Request({**scope, "type": "http"}))
+        is_in = self._login is None or session is not None
+        if self._is_foreign(Headers(scope=scope), changes=True) or not is_in:
             await receive()
             await send({"type": "websocket.close", "code": _REFUSED, "reason": "not from here"})
-            return
-        await self.app(scope, receive, send)
+        elif session is None:
+            await self.app(scope, receive, send)
+        else:
+            await self._while_it_lasts(session, scope, receive, send)
+
+    async def _while_it_lasts(
+        self, session: Session, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """The application hears that the visitor has gone when his session ends."""
+        over = asyncio.Event()
+        opened = self._open.setdefault(session.id, set())
+        opened.add(over)
+        timer = asyncio.get_running_loop().call_later(
+            max(0.0, session.until - self._clock()), over.set
+        )
+        try:
+            await self.app(scope, _until(over, receive, send), send)
+        finally:
+            timer.cancel()
+            opened.discard(over)
+            if not opened:
+                self._open.pop(session.id, None)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        session = self._session(request)
         answer: Response | None = None
         if self._is_foreign(request.headers, changes=scope["method"] not in _SAFE):
             answer = PlainTextResponse(
@@ -93,14 +114,19 @@ class Guard:
             )
         elif scope["path"] == "/healthz":
             answer = JSONResponse({"ok": True})
-        elif scope["path"] == "/login" and self._sessions is not None:
-            answer = await self._login(request, self._sessions)
+        elif scope["path"] == "/login" and self._login is not None:
+            answer = await self._login.answer(request, self._clock())
         elif scope["path"] == "/logout" and scope["method"] == "POST":
-            answer = RedirectResponse("/login", 303)
-            answer.delete_cookie(COOKIE)
-        elif not self._is_in(request):
+            answer = self._logout(session)
+        elif self._login is not None and session is None:
             answer = self._stranger(scope)
+        scope[VISITOR] = NOBODY if session is None else session.visitor
         await (answer or self.app)(scope, receive, send)
+
+    def _session(self, request: Request) -> Session | None:
+        if self._login is None:
+            return None
+        return self._login.sessions.find(request.cookies.get(COOKIE), self._clock())
 
     def _is_foreign(self, headers: Headers, *, changes: bool) -> bool:
         host = headers.get("host", "")
@@ -109,43 +135,40 @@ class Guard:
         origin = headers.get("origin")
         return changes and origin is not None and not same_origin(origin, host)
 
-    def _is_in(self, request: Request) -> bool:
-        if self._sessions is None:
-            return True
-        return self._sessions.holds(request.cookies.get(COOKIE), self._clock())
-
     def _stranger(self, scope: Scope) -> Response:
         wants_page = "text/html" in Headers(scope=scope).get("accept", "")
         if wants_page and scope["method"] in ("GET", "HEAD"):
             return RedirectResponse("/login", 303)
         return PlainTextResponse("Not logged in: open the console in a browser.\n", 401)
 
-    async def _login(self, request: Request, sessions: Sessions) -> Response:
-        if request.method in ("GET", "HEAD"):
-            return HTMLResponse(page())
-        if request.method != "POST":
-            return PlainTextResponse("Only GET and POST.\n", 405)
-        now = self._clock()
-        address = request.client.host if request.client else ""
-        cookie = sessions.cookie_for(await _token_in(request), now, address)
-        if cookie is None:
-            closed = sessions.is_closed(now, address)
-            return HTMLResponse(page(CLOSED if closed else WRONG), 403)
-        answer = RedirectResponse("/", 303)
-        secure = request.url.scheme == "https"
-        answer.set_cookie(
-            COOKIE, cookie, SESSION_S, httponly=True, samesite="strict", secure=secure
-        )
+    def _logout(self, session: Session | None) -> Response:
+        if session is not None and self._login is not None:
+            self._login.sessions.end(session, self._clock())
+            for each in self._open.get(session.id, ()):
+                each.set()
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE)
         return answer
 
 
-async def _token_in(request: Request) -> str:
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > FORM_BYTES_MAX:
-            return ""
-    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
+def _until(over: asyncio.Event, receive: Receive, send: Send) -> Receive:
+    """What comes from the visitor, and after his session's end that he has gone."""
+
+    async def receiving() -> Message:
+        came = asyncio.ensure_future(receive())
+        ended = asyncio.ensure_future(over.wait())
+        try:
+            await asyncio.wait({came, ended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            if not came.done():
+                came.cancel()
+        if came.done() and not came.cancelled() and not over.is_set():
+            return came.result()
+        await send({"type": "websocket.close", "code": _REFUSED, "reason": "logged out"})
+        return {"type": "websocket.disconnect", "code": _REFUSED}
+
+    return receiving
 
 
 def _with_headers(send: Send) -> Send:
@@ -157,54 +180,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-WRONG = "That is not the token."
-CLOSED = "Too many wrong tokens: wait a minute, then try again."
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Log in · headwater</title>
-<style>
-:root { color-scheme: light dark; --back: #f4f7f9; --card: #fff; --line: #d5dee5; --text: #10222f;
-  --soft: #52687a; --brand: #0b6e8a; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --back: #0d161d; --card: #15212b; --line: #2b3b48;
-  --text: #e6eef4; --soft: #9db0bf; --brand: #2aa3c4; --bad: #ff8a80; } }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; background: var(--back);
-  color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
-form { background: var(--card); border: 1px solid var(--line); border-radius: 14px; padding: 2rem;
-  width: min(22rem, 84vw); }
-h1 { font-size: 1.25rem; margin: 0 0 .25rem; }
-p { margin: 0 0 1.25rem; color: var(--soft); }
-label { display: block; font-weight: 600; margin-bottom: .35rem; }
-input { box-sizing: border-box; width: 100%; padding: .6rem .7rem; font: inherit; color: inherit;
-  background: transparent; border: 1px solid var(--line); border-radius: 8px; }
-button { margin-top: 1rem; width: 100%; padding: .6rem; font: inherit; font-weight: 600; border: 0;
-  border-radius: 8px; background: var(--brand); color: #fff; cursor: pointer; }
-:focus-visible { outline: 3px solid var(--brand); outline-offset: 2px; }
-.wrong { color: var(--bad); font-weight: 600; }
-</style>
-</head>
-<body>
-<main>
-<form method="post" action="/login">
-<h1>headwater</h1>
-<p>The console asks for its token. Whoever started it has it in HEADWATER_CONSOLE_TOKEN.</p>
-<!--said-->
-<label for="token">Token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<button type="submit">Log in</button>
-</form>
-</main>
-</body>
-</html>
-"""
-
-
-def page(complaint: str | None = None) -> str:
-    """The form, with what was wrong with the last try."""
-    said = f'<p class="wrong" role="alert">{html.escape(complaint)}</p>' if complaint else ""
-    return _PAGE.replace("<!--said-->", said)

@@ -15,25 +15,29 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.client.log import Log
 from headwater.console import addresses
 from headwater.console.addresses import DEFAULT
+from headwater.console.broker_users import BrokerUsers
 from headwater.console.context import Context
 from headwater.console.history import History
 from headwater.console.jobs import Jobs
-from headwater.console.sessions import Sessions
+from headwater.console.sessions import SESSION_S, Sessions, Token
 from headwater.console.watching import Watch
 from headwater.errors import HeadwaterError
 from headwater.project.file import FILE, Project, load
+from headwater.project.roles import ROLES, Grants, Role, grants_of
 from headwater.project.tls import Certificates, settings_of
 from headwater.secrets import Secrets
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from headwater.console.login import Login
 
 
 STOP_S = 3
@@ -48,16 +52,16 @@ class CannotServe(HeadwaterError):
 def serve(
     context: Context,
     listen: str,
-    token: str | Secrets | None,
+    entry: Entry,
     say: Callable[[str], None],
     tls_settings: Mapping[str, str] | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT."""
-    host, port = _checked(listen, token)
+    host, port = _checked(listen, entry)
     certificates = None if tls_settings is None else Certificates(tls_settings, "console")
     with _bound(host, port) as listener:
         loopback_only = addresses.is_loopback(host)
-        server = _server(context, token, certificates, loopback_only=loopback_only)
+        server = _server(context, entry, certificates, loopback_only=loopback_only)
         at = addresses.url_of(host, listener.getsockname()[1], is_secure=certificates is not None)
         say(f"the console is at {at}")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,15 +69,15 @@ def serve(
         server.run(sockets=[listener])
 
 
-def _checked(listen: str, token: str | Secrets | None) -> tuple[str, int]:
+def _checked(listen: str, entry: Entry) -> tuple[str, int]:
     try:
         host, port = addresses.split(listen)
     except ValueError as error:
         raise CannotServe(str(error)) from None
-    if token is None and not addresses.is_loopback(host):
+    if not entry.asks and not addresses.is_loopback(host):
         raise CannotServe(
             f"without a token the console listens on this machine only, and {host} is more than that",
-            hint="set HEADWATER_CONSOLE_TOKEN, or listen at 127.0.0.1",
+            hint="set HEADWATER_CONSOLE_TOKEN, write [console.users], or listen at 127.0.0.1",
         )
     return host, port
 
@@ -94,7 +98,7 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
 
 def _server(
     context: Context,
-    token: str | Secrets | None,
+    entry: Entry,
     certificates: Certificates | None,
     *,
     loopback_only: bool,
@@ -114,7 +118,7 @@ def _server(
         ) from None
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    app = make_app(context, Sessions(token) if token else None, loopback_only=loopback_only)
+    app = make_app(context, _login(context, entry), loopback_only=loopback_only)
     config = uvicorn.Config(
         app,
         http=http_protocol.protocol(SLOW_S),
@@ -128,6 +132,36 @@ def _server(
     return Server(config, certificates)
 
 
+def _login(context: Context, entry: Entry) -> Login | None:
+    from headwater.console.login import Login
+
+    if not entry.asks:
+        return None
+    users = None
+    if entry.grants is not None:
+        users = BrokerUsers(context.bootstrap, context.client, entry.grants)
+    return Login(Sessions(entry.tokens, entry.lifetime_s), users)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Who is let in, and for how long."""
+
+    tokens: tuple[Token, ...] = ()
+    grants: Grants | None = None
+    """Of the broker's users; None: they cannot sign in."""
+    lifetime_s: int = SESSION_S
+
+    @property
+    def asks(self) -> bool:
+        return bool(self.tokens) or self.grants is not None
+
+    def also(self, token: str | None) -> Entry:
+        """With the one of the command line, which may do everything."""
+        own = () if token is None else (Token(Role.ADMINISTRATOR, token),)
+        return replace(self, tokens=(*own, *self.tokens))
+
+
 @dataclass(frozen=True)
 class Given:
     """All that is known before it starts."""
@@ -136,7 +170,7 @@ class Given:
     client: Mapping[str, str]
     project: Project | None
     listen: str
-    token: str | Secrets | None
+    entry: Entry
     read_only: bool
     tls: Mapping[str, str] | None = None
     """The broker's settings for TLS; None: there is none."""
@@ -165,18 +199,30 @@ def settled(
     """Read the project, where there is one, and go into its folder."""
     found = _project(project, alone=bootstrap is not None)
     if found is None:
-        return Given(bootstrap or default_bootstrap, client, None, DEFAULT, None, False)
+        return Given(bootstrap or default_bootstrap, client, None, DEFAULT, Entry(), False)
     os.chdir(found.folder)
     said = found.console or {}
-    token = said.get("token")
     return Given(
         bootstrap=bootstrap or found.address,
         client=client,
         project=found,
         listen=said.get("listen", DEFAULT),
-        token=Secrets([token]) if token else None,
+        entry=_entry(found),
         read_only=said.get("read_only", False),
         tls=settings_of(said.get("tls"), found.settings),
+    )
+
+
+def _entry(project: Project) -> Entry:
+    """Raises MissingSecret for a token that is named and not there."""
+    said = project.console or {}
+    named = [(ROLES[word], secret) for word, secret in said.get("tokens", {}).items()]
+    if "token" in said:
+        named.append((Role.ADMINISTRATOR, said["token"]))
+    return Entry(
+        tuple(Token(role, Secrets([secret])) for role, secret in named),
+        grants_of(said["users"]) if "users" in said else None,
+        said.get("session_minutes", SESSION_S // 60) * 60,
     )
 
 

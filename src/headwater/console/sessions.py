@@ -1,67 +1,170 @@
-"""Who may come in: one token, compared in constant time, and a signed cookie for those who gave it.
+"""Who has come in, as whom, and until when: tokens compared in constant time, and signed cookies.
 
-Called by `guard`; pure, the clock is handed in. A session is not kept anywhere: the cookie says until when it
-holds, and is signed with a key made from the token. So a restart logs nobody out, and a new token everybody.
+Called by `guard`; pure, clock and chance are handed in. A session is kept by its cookie, not here:
 
-    cookie   EXPIRES-IN-SECONDS-SINCE-1970 "." HMAC-SHA256 in hex
+    cookie   BASE64URL(JSON: id, until, by, name, role) "." HMAC-SHA256 in hex
+
+A token's cookie is signed with a key made from that token: a restart logs nobody out, another token everybody
+who came by it, and whoever has a token can forge nothing but what it gives him. Others (`begin`) are signed
+with a key of this process: they end with it, at the latest. Sessions that somebody has ended are remembered
+until they would have ended by themselves.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from headwater.project.roles import ROLES, Role
 from headwater.secrets import Secrets
 
 SESSION_S = 12 * 60 * 60
 TRIES_MAX, TRIES_WITHIN_S = 10, 60.0
 ADDRESSES_MAX = 10_000
+ENDED_MAX = 100_000
+COOKIE_BYTES_MAX = 4096
+_TOKEN, _NAME = "token", "name"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One of those that let somebody in, and as what."""
+
+    role: Role
+    secret: str | Secrets
+
+    @property
+    def text(self) -> bytes:
+        """As it is now: a file may hold another."""
+        return (self.secret if isinstance(self.secret, str) else self.secret.now()[0]).encode()
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who has come in."""
+
+    name: str
+    """User:ann; token:operator where there is no name; nobody where nobody was asked."""
+    role: Role
+
+
+NOBODY = Visitor("nobody", Role.ADMINISTRATOR)
+"""Of a console that asks nobody: it listens on this machine only."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A visitor, for a time."""
+
+    id: str
+    visitor: Visitor
+    until: float
 
 
 class Sessions:
-    """The one token, and what follows from it."""
+    """The tokens, and the cookies that follow from them and from other ways to come in."""
 
-    def __init__(self, token: str | Secrets) -> None:
-        assert token
-        self._secret = token
+    def __init__(self, tokens: Sequence[Token] = (), lifetime_s: int = SESSION_S) -> None:
+        self.lifetime_s = lifetime_s
+        self.has_tokens = bool(tokens)
+        self._tokens = tuple(tokens)
+        self._own_key = secrets.token_bytes(32)
         self._failures: dict[str, deque[float]] = {}
         """By address: who guesses shuts out himself, and nobody else."""
-
-    @property
-    def _token(self) -> bytes:
-        """As it is now: a file may hold another."""
-        text = self._secret if isinstance(self._secret, str) else self._secret.now()[0]
-        return text.encode()
+        self._ended: dict[str, float] = {}
 
     def cookie_for(self, token: str, now: float, address: str = "") -> str | None:
         """A cookie, if the token is right; None also while too many wrong ones have come from there."""
         if self.is_closed(now, address):
             return None
-        if not hmac.compare_digest(token.encode(), self._token):
-            seen = self._failures.pop(address, None) or deque(maxlen=TRIES_MAX)
-            seen.append(now)
-            self._failures[address] = seen
-            if len(self._failures) > ADDRESSES_MAX:
-                del self._failures[next(iter(self._failures))]
+        given = token.encode()
+        # All are compared, whichever it is: the time must not tell.
+        right = [each for each in self._tokens if hmac.compare_digest(given, each.text)]
+        if not right:
+            self.failed(now, address)
             return None
-        expires = str(int(now) + SESSION_S)
-        return f"{expires}.{self._signed(expires)}"
+        best = max(right, key=lambda each: each.role)
+        visitor = Visitor(f"token:{best.role.word}", best.role)
+        return self._cookie(visitor, now, _TOKEN, _key(best.text))
+
+    def begin(self, visitor: Visitor, now: float) -> str:
+        """A cookie for somebody whom another way to sign in has found to be who he says."""
+        return self._cookie(visitor, now, _NAME, self._own_key)
+
+    def failed(self, now: float, address: str) -> None:
+        """Somebody there has given what is wrong."""
+        seen = self._failures.pop(address, None) or deque(maxlen=TRIES_MAX)
+        seen.append(now)
+        self._failures[address] = seen
+        if len(self._failures) > ADDRESSES_MAX:
+            del self._failures[next(iter(self._failures))]
+
+    def forgive(self, address: str) -> None:
+        """The last that came from there was right after all; what was wrong before it stays counted."""
+        if self._failures.get(address):
+            self._failures[address].pop()
 
     def is_closed(self, now: float, address: str = "") -> bool:
         """Whether somebody is guessing there: then nobody gets in from there for a moment."""
         seen = self._failures.get(address)
         return seen is not None and len(seen) == TRIES_MAX and now - seen[0] < TRIES_WITHIN_S
 
-    def holds(self, cookie: str | None, now: float) -> bool:
-        if cookie is None:
-            return False
-        expires, _, signature = cookie.partition(".")
-        if not expires.isascii() or not expires.isdigit() or not signature.isascii():
-            return False
-        right = hmac.compare_digest(signature, self._signed(expires))
-        return right and now < int(expires)
+    def find(self, cookie: str | None, now: float) -> Session | None:
+        """Whose cookie it is; None: nobody's, not any more, or not one of ours."""
+        if cookie is None or len(cookie) > COOKIE_BYTES_MAX or not cookie.isascii():
+            return None
+        body, _, signature = cookie.partition(".")
+        said = _read(body)
+        keys = () if said is None else self._keys_of(said)
+        if said is None or not any(hmac.compare_digest(signature, _signed(body, k)) for k in keys):
+            return None
+        visitor = Visitor(str(said["name"]), ROLES[str(said["role"])])
+        session = Session(str(said["id"]), visitor, float(str(said["until"])))
+        return session if now < session.until and session.id not in self._ended else None
 
-    def _signed(self, expires: str) -> str:
-        key = hashlib.sha256(b"headwater console session\0" + self._token).digest()
-        return hmac.new(key, expires.encode(), hashlib.sha256).hexdigest()
+    def end(self, session: Session, now: float) -> None:
+        """From now on the cookie opens nothing."""
+        self._ended = {each: until for each, until in self._ended.items() if until > now}
+        while len(self._ended) >= ENDED_MAX:
+            del self._ended[next(iter(self._ended))]
+        self._ended[session.id] = session.until
+
+    def _cookie(self, visitor: Visitor, now: float, by: str, key: bytes) -> str:
+        said = {
+            "id": secrets.token_urlsafe(16),
+            "until": int(now) + self.lifetime_s,
+            "by": by,
+            "name": visitor.name,
+            "role": visitor.role.word,
+        }
+        body = urlsafe_b64encode(json.dumps(said).encode()).decode()
+        return f"{body}.{_signed(body, key)}"
+
+    def _keys_of(self, said: dict[str, object]) -> list[bytes]:
+        """The keys that such a cookie may be signed with."""
+        if said.get("by") == _NAME:
+            return [self._own_key]
+        return [_key(each.text) for each in self._tokens if each.role.word == said.get("role")]
+
+
+def _read(body: str) -> dict[str, object] | None:
+    """What stands in a cookie, whoever wrote it; it counts once its signature was compared."""
+    try:
+        said = json.loads(urlsafe_b64decode(body))
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _key(token: bytes) -> bytes:
+    return hashlib.sha256(b"headwater console session\0" + token).digest()
+
+
+def _signed(body: str, key: bytes) -> str:
+    return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()

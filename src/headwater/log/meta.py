@@ -1,6 +1,7 @@
 """`meta.properties`: whose data folder it is, in Kafka's format. Read and written by `store`.
 
 cluster.id, directory.id, node.id, version     Kafka's
+headwater.format                               of the folder as a whole (`format_version`)
 headwater.…=true                               something that was made once and for all (`note`)
 """
 
@@ -10,10 +11,13 @@ import base64
 import uuid
 from pathlib import Path
 
+from headwater import format_version
 from headwater.errors import HeadwaterError
 from headwater.log.files import FileSystem
 
 META = "meta.properties"
+FORMAT, FORMAT_LINE = 1, "headwater.format"
+"""Of a data folder, as this version writes it. A folder of an older one is put right where it is opened."""
 
 
 def new_id() -> str:
@@ -41,7 +45,13 @@ def read_lines(data: bytes) -> dict[str, str]:
 def completed(found: dict[str, str], node_id: str) -> dict[str, str]:
     """These lines, with those that are missing made up."""
     made = {"cluster.id": new_id(), "directory.id": new_id(), "node.id": node_id, "version": "1"}
+    made[FORMAT_LINE] = str(FORMAT)
     return {**made, **{name: value for name, value in found.items() if value}}
+
+
+def check_format(root: Path, found: dict[str, str]) -> None:
+    """Raises NewerFormat for a folder that this version cannot read."""
+    format_version.check(str(root), found.get(FORMAT_LINE) or None, FORMAT)
 
 
 def text_of(lines: dict[str, str]) -> bytes:
@@ -52,10 +62,11 @@ class Meta:
     """The file's lines, made at the first start."""
 
     def __init__(self, files: FileSystem, root: Path, node_id: int) -> None:
-        """Raises HeadwaterError if the folder is another node's."""
+        """Raises HeadwaterError if the folder is another node's, or of a later version."""
         self._files = files
         self._path = root / META
         found = read_lines(files.read_bytes(self._path) or b"")
+        check_format(root, found)
         if found.get("node.id", str(node_id)) != str(node_id):
             raise HeadwaterError(
                 f"{root} belongs to node {found['node.id']}, not to node {node_id}.",

@@ -7,7 +7,8 @@ others (another window, another output mode) not at all.
     ROOT/.lock              held by the driver as long as it lives
     ROOT/spark.log          Spark's own log
     ROOT/NAME/headwater.json
-        {"sources": ["headwater orders"], "state": ["Aggregate …"], "mode": "update", "to": "topic:x"}
+        {"sources": ["headwater orders"], "state": ["Aggregate …"], "mode": "update", "to": "topic:x",
+         "format": 1}
     ROOT/NAME/batch_records_max   of a query whose batches took too long: how many records it manages
     ROOT/NAME/…             Spark's offsets, commits and state
 
@@ -21,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater import format_version
 from headwater.local_path import local_path
 from headwater.log import atomic_file
 from headwater.pipelines.declarations import View
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOTE, LIMIT = "headwater.json", "batch_records_max"
+FORMAT = 1
+"""Of a checkpoint, the state beside it included."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +141,11 @@ class Checkpoints:
         if text is None:
             return None
         said: dict[str, Any] = json.loads(text)
+        format_version.check(f"the checkpoint of {name!r}", said.get("format"), FORMAT)
         return Shape(tuple(said["sources"]), tuple(said["state"]), said["mode"], said["to"])
 
     def _write(self, name: str, shape: Shape) -> None:
-        text = json.dumps(asdict(shape))
+        text = json.dumps({**asdict(shape), "format": FORMAT})
         if not self.is_local:
             rows = self._spark.createDataFrame([(text,)], "value STRING")
             rows.coalesce(1).write.mode("overwrite").text(f"{self.of(name)}/{NOTE}")

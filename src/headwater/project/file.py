@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headwater import format_version
 from headwater.errors import HeadwaterError, nearest
-from headwater.project import spark_master, tls
+from headwater.project import roles, spark_master, tls
 from headwater.secrets import is_reference
 
 FILE = "headwater.toml"
@@ -56,7 +57,7 @@ class Project:
     captures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     console: Mapping[str, Any] | None = None
-    """`listen`, `read_only`, `token`, as far as they are given; None: no console is wanted."""
+    """What is given of its settings; None: no console is wanted."""
     edges: Mapping[str, Any] | None = None
     """As written: `headwater.edges.config` reads and checks it. None: no edges are wanted."""
 
@@ -71,7 +72,7 @@ class Project:
 
 
 def load(path: Path) -> Project:
-    """The project that a file describes. Raises BadProject with every mistake in it."""
+    """The project that a file describes. Raises BadProject with every mistake in it, NewerFormat."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -82,6 +83,7 @@ def load(path: Path) -> Project:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadProject(f"{path} is not TOML: {error}", hint="correct that line") from None
+    format_version.check(str(path), document.pop("format", None), format_version.PROJECT_FILE)
     reader = _Reader(path, text)
     project = reader.read(document)
     if reader.mistakes:
@@ -153,7 +155,7 @@ _SECTIONS: dict[str, dict[str, _Check]] = {
         "batch_records_max": _is_count,
         "batch_bytes_max": _is_count,
     },
-    "console": {**_PAGE, "read_only": _is_choice, "token": _is_reference},
+    "console": {**_PAGE, **roles.CHECKS, "read_only": _is_choice, "token": _is_reference},
 }
 _NAMED = ("capture", "views")
 
@@ -172,7 +174,7 @@ class _Reader:
             if name not in known:
                 self._say(name, None, f"there is no section [{name}]{nearest(name, known)}")
         found = {name: self._section(name, document.get(name, {})) for name in _SECTIONS}
-        log, spark = found["log"], found["spark"]
+        log, spark, runs = found["log"], found["spark"], found["pipelines"]
         if "bootstrap" in log and "data" in log:
             self._say(
                 "log",
@@ -197,11 +199,9 @@ class _Reader:
             remote=spark.get("remote"),
             checkpoints=spark.get("checkpoints", Project.checkpoints),
             conf=_texts(spark.get("conf", {})),
-            pipelines=tuple(found["pipelines"].get("paths", self._default_pipelines())),
-            batch_records_max=found["pipelines"].get(
-                "batch_records_max", Project.batch_records_max
-            ),
-            batch_bytes_max=found["pipelines"].get("batch_bytes_max", Project.batch_bytes_max),
+            pipelines=tuple(runs.get("paths", self._default_pipelines())),
+            batch_records_max=runs.get("batch_records_max", Project.batch_records_max),
+            batch_bytes_max=runs.get("batch_bytes_max", Project.batch_bytes_max),
             captures=captures,
             views=views,
             console=found["console"] if "console" in document else None,

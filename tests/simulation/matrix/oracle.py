@@ -165,7 +165,9 @@ class Oracle:
             )
             if sent.fate is Fate.ACKNOWLEDGED:
                 require(sent.offset == record.offset, f"{sent} is at {record.offset} now")
-            require(sent.fate is not Fate.REFUSED, f"refused, and there: {sent}")
+            # A batch whose partition could not be added to its transaction may be there: nobody commits it.
+            is_void = sent.transaction is not None and not sent.transaction.may_be_committed
+            require(sent.fate is not Fate.REFUSED or is_void, f"refused, and there: {sent}")
             require(
                 topic.excised.get(sent.key or b"") is not Fate.ACKNOWLEDGED,
                 f"excised, and there: {sent}",
@@ -346,6 +348,9 @@ class Oracle:
             lost = {offset for offset in settled.sure if not state.is_settled(offset)}
             require(not lost, f"share group {group} had accepted {sorted(lost)} of {name}")
             foreign = ended - settled.sure - settled.doubtful
+            if self.damage.touches(name):  # a group goes on where the log begins now
+                start = keeper.source.log.start_offset if keeper.source else 0
+                foreign = {offset for offset in foreign if offset >= start}
             require(not foreign, f"{sorted(foreign)} of {name} are settled, and nobody did")
 
     # ---- duties ------------------------------------------------------------------------------------

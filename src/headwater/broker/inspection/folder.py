@@ -16,7 +16,8 @@ from pathlib import Path
 from headwater.broker.catalogue import LOG_NAME
 from headwater.broker.inspection.facts import Place
 from headwater.errors import HeadwaterError
-from headwater.log import checkpoints
+from headwater.format_version import NewerFormat
+from headwater.log import checkpoints, meta
 from headwater.log.checkpoints import TopicPartition
 from headwater.log.files import Files
 from headwater.log.meta import META, read_lines
@@ -63,7 +64,7 @@ class Folder:
 
 
 def opened(root: Path) -> Folder:
-    """Raises CannotLook unless there is a data folder."""
+    """Raises CannotLook unless there is a data folder, of a format that is known."""
     if not root.exists():
         raise CannotLook(f"{root} does not exist.", hint="Give the folder of a broker's --data.")
     if not root.is_dir():
@@ -133,6 +134,10 @@ def _read_meta(folder: Folder, names: list[str]) -> None:
     except OSError as error:
         folder.damaged[META] = error.strerror or str(error)
         return
+    try:
+        meta.check_format(folder.root, found)
+    except NewerFormat as error:
+        raise CannotLook(error.sentence, hint=error.hint) from error
     folder.node_id = found.get("node.id")
     if not (found.get("cluster.id") and (folder.node_id or "").isdigit()):
         folder.damaged[META] = "it does not name a cluster and a node"

@@ -19,22 +19,21 @@ its headers say.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headwater.broker.partition import Partition
+from headwater.broker.shares.dead_records import Origin, Piece, read_piece, size_of
 from headwater.broker.shares.records import Key
-from headwater.broker.shares.state import Change, Reason, State
+from headwater.broker.shares.state import Change, State
 from headwater.broker.topics import TopicError
-from headwater.log import replay
 from headwater.log.partition import PartitionLog, StorageFailed
-from headwater.log.replay import Damage
 from headwater.record import batch as batches
 from headwater.record import dead_letter, records
 from headwater.record.batch import BROKER_PRODUCER_ID
-from headwater.record.dead_letter import Cause
 from headwater.record.errors import RecordError
 from headwater.record.records import Record
 
@@ -45,10 +44,8 @@ logger = logging.getLogger("headwater.broker")
 
 TOPIC_NAME = "errors.deadletterqueue.topic.name"
 PREFIX = "errors.deadletterqueue.topic.name.prefix"
-MESSAGES = {
-    Reason.REJECTED: "Offset rejected by client.",
-    Reason.LIMIT: "Delivery count limit reached.",
-}
+AT_WORK = 2
+"""So many pieces (`dead_records`) are read and written at once, whoever has rejected how much."""
 BATCH_BYTES = 512 * 1024
 NAME_MAX = 249
 LOOK_BACK_MS = 600_000
@@ -71,6 +68,7 @@ class DeadLetters:
 
     def __init__(self, shares: ShareCoordinator) -> None:
         self._shares = shares
+        self._at_work = asyncio.Semaphore(AT_WORK)
 
     def topic_of(self, group_id: str) -> str | None:
         """The name of the group's dead-letter topic; None: it has none."""
@@ -89,23 +87,25 @@ class DeadLetters:
             return None
         return str(name)
 
-    async def put(
-        self, key: Key, state: str, source_topic: str, source: Partition, dead: Sequence[Change]
-    ) -> None:
+    async def put(self, origin: Origin, source: Partition, dead: Sequence[Change]) -> None:
         """Durable when done. Raises StorageFailed, TopicError."""
-        name = self.topic_of(key.group_id)
-        if name is None or name == source_topic:
+        name = self.topic_of(origin.key.group_id)
+        if name is None or name == origin.topic:
             return  # a group that reads its own dead letters would never come to an end
-        count = await self._ensure(name)
-        with source.cold_reads.one():
-            origin = _Origin(key, state, source_topic)
-            letters = await self._shares.in_thread(_letters, origin, source.log, dead)
-        number = key.partition % count
+        number = origin.key.partition % await self._ensure(name)
         target = self._shares.broker.partition(name, number)
         if target is None:
             raise StorageFailed(f"{name}-{number} is not there")
-        end = self._append(target, letters)
-        await target.durable(end)
+        dead, offset = sorted(dead), 0
+        while dead and offset <= dead[-1].last:
+            async with self._at_work:
+                with source.cold_reads.one():
+                    log = source.log
+                    piece = await self._shares.in_thread(read_piece, origin, log, dead, offset)
+                await self._write(target, piece)
+            if piece.next_offset <= offset:
+                break  # nothing is left of the rest
+            offset = piece.next_offset
 
     async def _ensure(self, name: str) -> int:
         catalogue, topics = self._shares.broker.catalogue, self._shares.broker.topics
@@ -120,14 +120,13 @@ class DeadLetters:
                     raise
         return catalogue.topics[name].partitions
 
-    def _append(self, target: Partition, letters: Iterable[Record]) -> int:
+    async def _write(self, target: Partition, piece: Piece) -> None:
         now_ms = self._shares.clock.now_ms()
-        end = target.log.durable_offset
-        for chunk in _chunks(letters):
+        for chunk in _chunks(piece.letters):
             stamped = [each._replace(offset=n, timestamp=now_ms) for n, each in enumerate(chunk)]
-            data = records.build(stamped, producer_id=BROKER_PRODUCER_ID)
-            end = target.append(data, batches.read_header(data), now_ms) + len(stamped)
-        return end
+            data = await self._shares.in_thread(_built, stamped, piece.codec)
+            offset = target.append(data, batches.read_header(data), now_ms)
+            await target.durable(offset + len(stamped))
 
     # ---- after a crash -----------------------------------------------------------------------------
 
@@ -168,55 +167,18 @@ class DeadLetters:
                 partition.report_damage(error)
 
 
-class _Origin(NamedTuple):
-    """What all letters of a share-partition say."""
-
-    key: Key
-    state: str
-    topic: str
-
-
-def _letters(origin: _Origin, log: PartitionLog, dead: Sequence[Change]) -> list[Record]:
-    """The dead letters of these records. Of a record that retention took, its place is left."""
-    found: list[Record] = []
-    for change in dead:
-        there = list(read(log, change.first, change.last))
-        for offset in range(change.first, min(change.last + 1, log.start_offset)):
-            there.append(Record(offset, 0, None, None))
-        for record in there:
-            ours = dead_letter.headers_of(_cause(origin, record.offset, change))
-            own = dead_letter.own_headers(record.headers)
-            found.append(record._replace(headers=(*own, *ours)))
-    return found
-
-
-def _cause(origin: _Origin, offset: int, change: Change) -> Cause:
-    why, key = MESSAGES[change.reason], origin.key
-    place = (origin.topic, key.partition, offset)
-    return Cause(key.group_id, why, *place, change.deliveries, {"state": origin.state})
-
-
-def read(log: PartitionLog, first: int, last: int) -> Iterator[Record]:
-    """The records from `first` to `last` that are there. Raises StorageFailed."""
-
-    def stop(found: Damage) -> None:
-        if found.first_offset <= last:
-            raise StorageFailed(f"a record cannot be read: {found}")
-
-    for batch in replay.read(log, first, stop):
-        if batch.header.base_offset > last:
-            return
-        yield from (record for record in batch.records if record.offset <= last)
+def _built(stamped: list[Record], codec: int) -> bytes:
+    return records.build(stamped, producer_id=BROKER_PRODUCER_ID, codec=codec)
 
 
 def _chunks(letters: Iterable[Record]) -> Iterator[list[Record]]:
     chunk: list[Record] = []
     size = 0
     for letter in letters:
-        size += len(letter.key or b"") + len(letter.value or b"") + 200
+        size += size_of(letter)
         if chunk and size > BATCH_BYTES:
             yield chunk
-            chunk, size = [], 0
+            chunk, size = [], size_of(letter)
         chunk.append(letter)
     if chunk:
         yield chunk

@@ -28,6 +28,7 @@ from kio.schema.errors import ErrorCode
 from headwater.broker.partition import Partition
 from headwater.broker.promise import promise
 from headwater.broker.shares import start_offset
+from headwater.broker.shares.dead_records import Origin
 from headwater.broker.shares.membership import ShareGroup
 from headwater.broker.shares.records import SNAPSHOT, UPDATE, Key, Value
 from headwater.broker.shares.state import (
@@ -84,8 +85,7 @@ class Keeper:
         return broker.partition(self.topic, self.key.partition)
 
     def limits(self) -> Limits:
-        group = self._shares.settings.group
-        name = self.key.group_id
+        group, name = self._shares.settings.group, self.key.group_id
         return Limits(
             group(name, "share.record.lock.duration.ms"),
             group(name, "share.delivery.count.limit"),
@@ -230,8 +230,8 @@ class Keeper:
         return await self._settle(seen, changes)
 
     def _may_renew(self) -> bool:
-        name = "share.renew.acknowledge.enable"
-        return bool(self._shares.settings.group(self.key.group_id, name))
+        group = self._shares.settings.group
+        return bool(group(self.key.group_id, "share.renew.acknowledge.enable"))
 
     async def _settle(
         self, seen: SharePartition, changes: Sequence[Change]
@@ -259,8 +259,8 @@ class Keeper:
         if dead and self.source is not None:
             if self.state is not seen:
                 raise Overtaken(f"{self} was told to begin elsewhere")
-            state = self._kept.identity(self.key)
-            await self._shares.dead_letters.put(self.key, state, self.topic, self.source, dead)
+            state, letters = self._kept.identity(self.key), self._shares.dead_letters
+            await letters.put(Origin(self.key, state, self.topic), self.source, dead)
 
     async def _write(self, seen: SharePartition, changes: Sequence[Change]) -> None:
         """Durable when done."""

@@ -18,8 +18,9 @@ only the query in the address changes. The contract:
   seconds while the page is looked at; `draw` with its result in the loop; an error becomes a sentence in
   the page, and the next load tries again. `await live.loaded(load)` does it once.
 - Nothing that a page keeps outlives the visit: timers are removed with the page.
-- A handler that changes something calls `visit.context.must_write()` first; `elements.action(visit, …)` makes
-  a button that does, is switched off in a read-only console, and shows errors as a notice.
+- What changes something is an `Action` with its role. `elements.action(visit, Action.X, …)` makes its button,
+  which is not there for those who may not, asks `visit.must(Action.X)` when it is pressed, and shows errors
+  as a notice.
 - An error for people is a `HeadwaterError`; any other is shown as one sentence too, and logged.
 - To go elsewhere: `ui.link(text, "/topics/orders")` or `ui.navigate.to(…)`; both stay within the page. Names
   that may hold any character (groups, keys) go into the query (`addresses.link("/groups", id=…)`).
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from headwater.console.context import Visit
+from headwater.project.roles import Role
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Page:
     icon: str = "article"
     order: int | None = None
     """Its place in the navigation; None: not there."""
+    role: Role = Role.READER
+    """The least that may look at it."""
 
 
 def all_pages() -> list[Page]:

@@ -13,8 +13,10 @@ from headwater.browse.dead_letters.replay import Mended
 from headwater.browse.decoder import Decoder
 from headwater.client.errors import told
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.addresses import link
 from headwater.console.context import Visit
+from headwater.console.elements import PRIMARY
 from headwater.console.live import loaded
 from headwater.console.pages.topics_publish import FORMS, value_bytes
 from headwater.console.values import moment
@@ -116,9 +118,9 @@ class Mend:
 
         with ui.element("div").classes("hw-tools q-mt-sm"):
             elements.action(
-                self._visit, "Send back", send, icon="send", props="unelevated color=primary"
+                self._visit, Action.SEND_BACK, "Send back", send, icon="send", props=PRIMARY
             )
-            elements.action(self._visit, "Dismiss", dismiss, icon="delete_sweep")
+            elements.action(self._visit, Action.DISMISS, "Dismiss", dismiss, icon="delete_sweep")
 
     async def _do(self, act: Callable[..., object]) -> object:
         log = self._visit.context.log

@@ -22,6 +22,7 @@ from headwater.browse.decoder import Decoder
 from headwater.client.errors import told
 from headwater.client.log import Log
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.live import loaded
 from headwater.console.pages.dead_letters_mend import Mend
@@ -62,7 +63,11 @@ def show_one(visit: Visit, topic: str) -> None:
             ui.link("All dead letters", "/dead-letters").classes("hw-button-link")
             again = ui.button("Reload", icon="refresh").props("outline no-caps")
             everything = elements.action(
-                visit, "Send all back", lambda: send_all(visit, topic, page.load), icon="outbox"
+                visit,
+                Action.SEND_BACK,
+                "Send all back",
+                lambda: send_all(visit, topic, page.load),
+                icon="outbox",
             )
     page = _Letters(visit, topic, everything)
     again.on_click(page.load)
@@ -126,7 +131,7 @@ class _Letters:
         chosen = [each for each in found.first if self._reason in (ALL, each.reason)]
         self._table.rows = [_row(each, self._decoder) for each in chosen]
         self._said.set_text(sentence(found, chosen))
-        self._everything.set_enabled(found.waiting > 0 and not self._visit.context.read_only)
+        self._everything.set_enabled(found.waiting > 0)
 
     def _chip(self, reason: str, words: str, count: int) -> None:
         is_chosen = reason == self._reason
@@ -184,7 +189,7 @@ async def send_all(visit: Visit, topic: str, done: Callable[[], Awaitable[None]]
     question = f"Send all letters that wait in {topic} back to the topics they came from?"
     if not await elements.confirmed(question, "Send all"):
         return
-    visit.context.must_write()
+    visit.must(Action.SEND_BACK)
     stop = threading.Event()
     sent = [0]
     log = visit.context.log

@@ -14,6 +14,7 @@ from nicegui import ui
 from headwater.client import groups
 from headwater.client.groups import Group, PartitionLag
 from headwater.console import elements, live
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.elements import Tone
 from headwater.console.history import Place
@@ -61,7 +62,13 @@ def show_one(visit: Visit, name: str) -> None:
         with ui.element("div").classes("hw-actions"):
             ui.link("All groups", "/groups").classes("hw-button-link")
             open_reset = reset_dialog(visit, name)
-            elements.action(visit, "Reset offsets", open_reset, icon="settings_backup_restore")
+            elements.action(
+                visit,
+                Action.RESET_GROUP,
+                "Reset offsets",
+                open_reset,
+                icon="settings_backup_restore",
+            )
     load = visit.context.history.checked(partial(groups.named, visit.context.log, name))
     live.keep(load, lambda found: about.draw(found), EVERY_S)
     about = _About(visit, name)

@@ -17,6 +17,7 @@ from headwater.client.errors import BadRequest
 from headwater.client.groups import Move, Reset, ResetPlan
 from headwater.client.places import parse
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.live import loaded
 
@@ -67,9 +68,13 @@ class _Form:
         self._table.classes("hw-list hw-scroll").props("flat dense")
         with ui.row().classes("justify-end full-width"):
             ui.button("Cancel", on_click=dialog.close).props("flat no-caps")
-            elements.action(visit, "Show what would change", self._show)
+            elements.action(visit, Action.RESET_GROUP, "Show what would change", self._show)
             self._apply = elements.action(
-                visit, "Reset", self._do, props="unelevated color=negative"
+                visit,
+                Action.RESET_GROUP,
+                "Reset",
+                self._do,
+                props="unelevated color=negative",
             )
         self.forget()
 

@@ -13,6 +13,7 @@ from nicegui import ui
 from headwater.client import topics
 from headwater.client.topics import Topic
 from headwater.console import elements, live
+from headwater.console.actions import Action
 from headwater.console.addresses import link
 from headwater.console.context import Visit
 from headwater.console.pages import Page
@@ -42,9 +43,9 @@ def show_one(visit: Visit) -> None:
         elements.heading(name)
         with ui.element("div").classes("hw-actions"):
             publish = publish_dialog(visit, name)
-            elements.action(visit, "Publish", publish.open, icon="edit_note")
+            elements.action(visit, Action.PUBLISH, "Publish", publish.open, icon="edit_note")
             replay = replay_dialog(visit, name)
-            elements.action(visit, "Replay", replay.open, icon="replay")
+            elements.action(visit, Action.REPLAY, "Replay", replay.open, icon="replay")
             ui.link("Time travel", link("/time-travel", topic=name)).classes("hw-button-link")
     load = visit.context.history.checked(partial(topics.named, visit.context.log, name))
     live.keep(load, lambda found: about.draw(found), EVERY_S)

@@ -10,6 +10,7 @@ from nicegui import ui
 from headwater.client.errors import BadRequest
 from headwater.client.publisher import Draft, publish
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.live import loaded
 
@@ -49,7 +50,9 @@ def publish_dialog(visit: Visit, topic: str) -> ui.dialog:
 
         with ui.row().classes("justify-end full-width"):
             ui.button("Cancel", on_click=dialog.close).props("flat no-caps")
-            elements.action(visit, "Publish record", do, props="unelevated color=primary")
+            elements.action(
+                visit, Action.PUBLISH, "Publish record", do, props="unelevated color=primary"
+            )
     return dialog
 
 

@@ -12,6 +12,7 @@ from headwater.browse.replay import Plan, Replayed
 from headwater.client.errors import BadRequest
 from headwater.client.places import BEGINNING, END, Place, parse
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.context import Visit
 from headwater.console.live import loaded
 from headwater.errors import HeadwaterError
@@ -54,9 +55,13 @@ class _Replay:
         self._said = ui.label("").props('role="status"')
         with ui.row().classes("justify-end full-width"):
             self._cancel = ui.button("Close", on_click=self._closed).props("flat no-caps")
-            self._check = elements.action(visit, "Check", self._checked)
+            self._check = elements.action(visit, Action.REPLAY, "Check", self._checked)
             self._go = elements.action(
-                visit, "Replay records", self._run, props="unelevated color=primary"
+                visit,
+                Action.REPLAY,
+                "Replay records",
+                self._run,
+                props="unelevated color=primary",
             )
         self._timer = ui.timer(DRAW_EVERY_S, self._draw, active=False)
 
@@ -114,9 +119,8 @@ class _Replay:
         self._timer.active = is_busy
         self._bar.set_visibility(is_busy)
         self._cancel.set_text("Stop" if is_busy else "Close")
-        if not self._visit.context.read_only:
-            self._go.set_enabled(not is_busy)
-            self._check.set_enabled(not is_busy)
+        self._go.set_enabled(not is_busy)
+        self._check.set_enabled(not is_busy)
 
     def _draw(self) -> None:
         looked, total, sent = self._done

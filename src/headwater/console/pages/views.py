@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from nicegui import ui
 
 from headwater.console import elements
+from headwater.console.actions import Action
 from headwater.console.addresses import link
 from headwater.console.cards import Cards, Said, StateWord
 from headwater.console.context import Visit
@@ -80,19 +81,27 @@ class _Card:
 
     def _actions(self) -> ui.element:
         with ui.element("div").classes("hw-row"):
-            self._button("Verify", "verify", (), icon="fact_check")
-            self._button("Repair", "verify", ("--repair",), icon="healing")
-            self._button("Rebuild", "rebuild", (), icon="restart_alt")
+            self._button(Action.VERIFY, "Verify", "verify", (), icon="fact_check")
+            self._button(Action.REPAIR, "Repair", "verify", ("--repair",), icon="healing")
+            self._button(Action.REBUILD, "Rebuild", "rebuild", (), icon="restart_alt")
             more = ui.element("span").classes("hw-row")
             with more:
                 question = f"Remove all versions of {self._name} that readers do not see?"
-                self._button("Back to the version before", "rebuild", ("--back",))
-                self._button("Drop old versions", "rebuild", ("--drop",), question)
+                self._button(Action.GO_BACK, "Back to the version before", "rebuild", ("--back",))
+                self._button(
+                    Action.DROP_VERSIONS, "Drop old versions", "rebuild", ("--drop",), question
+                )
         more.set_visibility(False)
         return more
 
     def _button(
-        self, text: str, command: str, options: tuple[str, ...], question: str = "", icon: str = ""
+        self,
+        action: Action,
+        text: str,
+        command: str,
+        options: tuple[str, ...],
+        question: str = "",
+        icon: str = "",
     ) -> None:
         async def do() -> None:
             if question and not await elements.confirmed(question, text):
@@ -107,7 +116,12 @@ class _Card:
             self._job.update()
 
         elements.action(
-            self._visit, text, do, icon=icon or None, props="outline dense padding='2px 10px'"
+            self._visit,
+            action,
+            text,
+            do,
+            icon=icon or None,
+            props="outline dense padding='2px 10px'",
         )
 
     def update(self, now: ViewNow) -> None:
@@ -145,7 +159,9 @@ class _JobShown:
             with ui.element("div").classes("hw-row"):
                 self._what = ui.label().classes("hw-title")
                 self._state = StateWord()
-                self._stop = elements.action(visit, "Stop", self._end, props="flat dense")
+                self._stop = elements.action(
+                    visit, Action.STOP_JOB, "Stop", self._end, props="flat dense"
+                )
             self._bar = ui.linear_progress(0.0, show_value=False).props("rounded size=8px")
             self._lines = ui.label().classes("hw-lines")
         self._box.set_visibility(False)

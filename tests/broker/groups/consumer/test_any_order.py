@@ -96,6 +96,13 @@ class AnyOrder(RuleBasedStateMachine):
         client = self._somebody(data)
         self._try(client, client.join)
 
+    @precondition(lambda self: self.clients)
+    @rule(data=st.data(), instance=st.sampled_from(["i1", "i2"]))
+    def join_again_under_another_instance_id(self, data: st.DataObject, instance: str) -> None:
+        client = self._somebody(data)
+        client.instance_id = instance
+        self._try(client, client.join)
+
     @rule(ms=st.sampled_from([10, 4_000, 11_000]))
     def time_passes(self, ms: int) -> None:
         self.hall.pass_ms(ms)

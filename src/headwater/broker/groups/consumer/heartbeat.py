@@ -134,6 +134,9 @@ def _member(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMembe
 
 
 def _new(group: ConsumerGroup, changes: Changes, beat: Beat) -> ConsumerMember:
+    known = group.members.get(beat.member_id)
+    if known is not None:
+        return replace_static(group, changes, known, beat.member_id, beat.instance_id)
     member = ConsumerMember(beat.member_id, beat.instance_id)
     group.add(member)
     changes.arrived(member.id)

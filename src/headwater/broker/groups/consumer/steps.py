@@ -126,16 +126,24 @@ def expel(group: ConsumerGroup, changes: Changes, members: Sequence[ConsumerMemb
 
 
 def replace_static(
-    group: ConsumerGroup, changes: Changes, old: ConsumerMember, member_id: str
+    group: ConsumerGroup,
+    changes: Changes,
+    old: ConsumerMember,
+    member_id: str,
+    instance_id: str | None = None,
 ) -> ConsumerMember:
-    """A static member is back under another member id: it inherits what the old one had."""
+    """A static member is back under another member id, or a member under another instance id: it inherits
+    what the old one had. If the id is somebody's already, that one is the same process, and goes."""
+    other = group.members.get(member_id)
+    if other is not None and other is not old:
+        expel(group, changes, [other])
     target = group.target.get(old.id, {})
     assigned, revoking = old.assigned, old.revoking
     group.remove(old)
     changes.gone(old.id)
     member = ConsumerMember(
         member_id,
-        old.instance_id,
+        instance_id or old.instance_id,
         old.rack_id,
         old.client_id,
         old.client_host,

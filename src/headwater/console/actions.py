@@ -1,0 +1,54 @@
+"""Everything that somebody can do through the console, and who may: the one table.
+
+A page makes the button of an action with `elements.action(visit, Action.X, …)`: whoever may not do it does
+not see it, and is refused when it is pressed all the same. What a page does without such a button begins
+with `visit.must(Action.X)`. An action that is not here cannot be offered.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from headwater.errors import HeadwaterError
+from headwater.project.roles import Role
+
+
+class NotAllowed(HeadwaterError):
+    """Somebody tried to do what is not for them."""
+
+
+class Action(Enum):
+    """What it is, and the least role that may do it."""
+
+    PUBLISH = "publish a record", Role.OPERATOR
+    REPLAY = "replay records", Role.OPERATOR
+    SEND_BACK = "send dead letters back", Role.OPERATOR
+    DISMISS = "dismiss a dead letter", Role.OPERATOR
+    RESET_GROUP = "reset a group", Role.OPERATOR
+    VERIFY = "verify a view", Role.OPERATOR
+    REPAIR = "repair a view", Role.OPERATOR
+    REBUILD = "rebuild a view", Role.OPERATOR
+    GO_BACK = "go back to a view's version before", Role.OPERATOR
+    DROP_VERSIONS = "drop old versions of a view", Role.ADMINISTRATOR
+    STOP_JOB = "stop what was started", Role.OPERATOR
+
+    def __init__(self, sentence: str, role: Role) -> None:
+        self.sentence = sentence
+        self.role = role
+
+
+def check(action: Action, role: Role, *, read_only: bool) -> None:
+    """Raises NotAllowed."""
+    if read_only:
+        raise NotAllowed(
+            "this console is read-only", hint="start one without --read-only to change things"
+        )
+    if role < action.role:
+        raise NotAllowed(
+            f"to {action.sentence} takes the role of {action.role.word}, and yours is {role.word}",
+            hint="ask whoever runs the console for it, or sign in as somebody else",
+        )
+
+
+def allows(action: Action, role: Role, *, read_only: bool) -> bool:
+    return not read_only and role >= action.role
