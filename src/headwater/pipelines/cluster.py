@@ -57,8 +57,10 @@ def must_be_seen(spark: SparkSession, folder: Path, what: str, hint: str) -> Non
 
     `what` begins the sentence, as in "the view 'x' stages its rows in".
     """
+    if not is_cluster(spark):
+        return
     known = (str(spark.sparkContext.applicationId), folder)
-    if not is_cluster(spark) or known in _SEEN:
+    if known in _SEEN:
         return
     folder.mkdir(parents=True, exist_ok=True)
     token = folder / f".headwater-{uuid.uuid4().hex}"
