@@ -19,8 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater import __version__
 from headwater.broker import catalogue
-from headwater.broker.audit.changes import audited
-from headwater.broker.audit.trail import Trail
+from headwater.broker.audit import Trail
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -158,7 +157,6 @@ class Broker:
             self.credentials = Credentials(self.catalogue)
             self.authorizer = self._make_authorizer()
             self.trail = Trail(self)
-            self.apis = audited(self.apis, self.trail.tell)
             self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
             self._follow_configs()
             self.topics = Topics(self.catalogue, self.store, self.settings, self.duties, self.disk)
@@ -169,11 +167,7 @@ class Broker:
             )
             self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
             self.groups = GroupCoordinator(
-                self.settings,
-                self.clock,
-                self.offsets_topic,
-                self.catalogue,
-                self.supervisor,
+                self.settings, self.clock, self.offsets_topic, self.catalogue, self.supervisor
             )
             self.catalogue.on_topic_gone = lambda topic: self.groups.topic_gone(topic.name)
             self.groups.load(self.offsets_topic.replay())
@@ -210,7 +204,6 @@ class Broker:
         self.cleaner.start()
         self.excisions = Excisions(self)
         self.excisions.start()
-        self.trail.start()
         self.watchdog = Watchdog(
             self.health, lambda: int(self.settings.get("event.loop.turn.warn.ms"))
         )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
@@ -26,6 +26,7 @@ CHANGES_MAX = 1000
 """Of one request; the rest is counted in the last."""
 TEXT_CHARS_MAX = 1000
 _CONFIG_KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _OPERATIONS = ("set", "delete", "append", "subtract")
 
 
@@ -41,7 +42,7 @@ class Change:
 
 
 Tell = Callable[[str, Iterable[Change], Context], None]
-Describe = Callable[[Any, Response], Iterator[Change]]
+Describe = Callable[[object, Response], Iterator[Change]]
 
 
 def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
@@ -53,16 +54,16 @@ def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
 
 
 def _heard(api: Api, describe: Describe, tell: Tell) -> Handler:
-    def heard(request: Any, response: Response, context: Context) -> Response:
+    def heard(request: object, response: Response, context: Context) -> Response:
         if request is not None and not getattr(request, "validate_only", False):
             tell(api.name, limited(describe(request, response)), context)
         return response
 
-    async def waited(answer: Awaitable[Response], request: Any, context: Context) -> Response:
+    async def waited(answer: Awaitable[Response], request: object, context: Context) -> Response:
         return heard(request, await answer, context)
 
     def handle(
-        broker: Broker, request: Any, context: Context
+        broker: Broker, request: object, context: Context
     ) -> Response | Later | Awaitable[Response]:
         answer = api.handle(broker, request, context)
         if isinstance(answer, Later):
@@ -83,23 +84,34 @@ def limited(changes: Iterator[Change]) -> Iterator[Change]:
         yield Change("and more", "request", f"{left} more changes in the same request")
 
 
-def _error(row: Mapping[str, Any] | None) -> str | None:
+def _error(row: Response | None) -> str | None:
     code = (row or {}).get("error_code", ErrorCode.none)
     return None if code is ErrorCode.none else str(ErrorCode(code).name).upper()
 
 
-def _by(rows: Iterable[Mapping[str, Any]], *names: str) -> dict[Any, Mapping[str, Any]]:
-    return {
-        tuple(row.get(n) for n in names) if names[1:] else row.get(names[0]): row for row in rows
-    }
+def _by(rows: Iterable[Response], name: str) -> dict[str, Response]:
+    return {str(row.get(name)): row for row in rows}
+
+
+def _text(part: object, name: str) -> str:
+    """A field of a part of a request; nothing where it has none."""
+    return str(getattr(part, name, None) or "")
+
+
+def _number(part: object, name: str) -> int:
+    return int(getattr(part, name, 0))
+
+
+def _parts(part: object, name: str) -> tuple[object, ...]:
+    return tuple(getattr(part, name, None) or ())
 
 
 def _short(value: object) -> object:
     return value[:TEXT_CHARS_MAX] if isinstance(value, str) else value
 
 
-def _values(configs: Iterable[Any] | None) -> dict[str, object]:
-    return {each.name: shown(each.name, each.value) for each in configs or ()}
+def _values(part: object) -> dict[str, object]:
+    return dict(map(_alteration, _parts(part, "configs")))
 
 
 def shown(name: str, value: str | None) -> object:
@@ -107,115 +119,129 @@ def shown(name: str, value: str | None) -> object:
     return HIDDEN if value is not None and is_sensitive(name) else _short(value)
 
 
-def _create_topics(request: Any, response: Response) -> Iterator[Change]:
+def _create_topics(request: object, response: Response) -> Iterator[Change]:
     rows = _by(response.get("topics", ()), "name")
-    for each in request.topics:
-        details = {"partitions": each.num_partitions, "configs": _values(each.configs)}
-        yield Change("create", "topic", each.name, details, _error(rows.get(each.name)))
+    for each in _parts(request, "topics"):
+        name = _text(each, "name")
+        details = {"partitions": _number(each, "num_partitions"), "configs": _values(each)}
+        yield Change("create", "topic", name, details, _error(rows.get(name)))
 
 
-def _delete_topics(request: Any, response: Response) -> Iterator[Change]:
+def _delete_topics(request: object, response: Response) -> Iterator[Change]:
     for row in response.get("responses", ()):
         named = row.get("name") or str(row.get("topic_id"))
         yield Change("delete", "topic", named, {"id": str(row.get("topic_id"))}, _error(row))
 
 
-def _delete_records(request: Any, response: Response) -> Iterator[Change]:
+def _delete_records(request: object, response: Response) -> Iterator[Change]:
     rows = {
         (topic["name"], row["partition_index"]): row
         for topic in response.get("topics", ())
         for row in topic["partitions"]
     }
-    for topic in request.topics:
-        for part in topic.partitions:
-            place = (topic.name, part.partition_index)
-            details = {"partition": part.partition_index, "before_offset": part.offset}
-            yield Change("delete records", "topic", topic.name, details, _error(rows.get(place)))
+    for topic in _parts(request, "topics"):
+        name = _text(topic, "name")
+        for part in _parts(topic, "partitions"):
+            number = _number(part, "partition_index")
+            details = {"partition": number, "before_offset": _number(part, "offset")}
+            yield Change("delete records", "topic", name, details, _error(rows.get((name, number))))
 
 
-def _create_partitions(request: Any, response: Response) -> Iterator[Change]:
+def _create_partitions(request: object, response: Response) -> Iterator[Change]:
     rows = _by(response.get("results", ()), "name")
-    for each in request.topics:
-        error = _error(rows.get(each.name))
-        yield Change("add partitions", "topic", each.name, {"partitions": each.count}, error)
+    for each in _parts(request, "topics"):
+        name = _text(each, "name")
+        details = {"partitions": _number(each, "count")}
+        yield Change("add partitions", "topic", name, details, _error(rows.get(name)))
 
 
-def _alter_configs(request: Any, response: Response) -> Iterator[Change]:
-    rows = _by(response.get("responses", ()), "resource_type", "resource_name")
-    for each in request.resources:
-        kind = _CONFIG_KINDS.get(int(each.resource_type), str(each.resource_type))
-        row = rows.get((each.resource_type, each.resource_name))
-        details = {"configs": dict(map(_alteration, each.configs))}
-        yield Change("configure", kind, each.resource_name, details, _error(row))
+def _alter_configs(request: object, response: Response) -> Iterator[Change]:
+    rows = {
+        (int(row["resource_type"]), row["resource_name"]): row
+        for row in response.get("responses", ())
+    }
+    for each in _parts(request, "resources"):
+        number, name = _number(each, "resource_type"), _text(each, "resource_name")
+        kind = _CONFIG_KINDS.get(number, str(number))
+        error = _error(rows.get((number, name)))
+        yield Change("configure", kind, name, {"configs": _values(each)}, error)
 
 
-def _alteration(config: Any) -> tuple[str, object]:
+def _alteration(config: object) -> tuple[str, object]:
     """Of one config: its new value, or what else is done to it."""
-    value = shown(config.name, config.value)
-    operation = _OPERATIONS[getattr(config, "config_operation", 0)]
-    return config.name, value if operation == "set" else {operation: value}
+    name = _text(config, "name")
+    value = shown(name, getattr(config, "value", None))
+    operation = _OPERATIONS[_number(config, "config_operation")]
+    return name, value if operation == "set" else {operation: value}
 
 
-def _create_acls(request: Any, response: Response) -> Iterator[Change]:
-    rows = response.get("results", ())
-    for number, each in enumerate(request.creations):
-        kind = _word(ResourceType, each.resource_type)
+def _create_acls(request: object, response: Response) -> Iterator[Change]:
+    for each, row in zip(_parts(request, "creations"), response.get("results", ()), strict=False):
+        kind = _word(ResourceType, _number(each, "resource_type"))
+        is_prefix = _number(each, "resource_pattern_type") == 4
         details = {
-            "operation": _word(Operation, each.operation),
-            "on": f"{kind}:{each.resource_name}",
-            "pattern": "prefixed" if each.resource_pattern_type == 4 else "literal",
-            "host": each.host,
+            "operation": _word(Operation, _number(each, "operation")),
+            "on": f"{kind}:{_text(each, 'resource_name')}{'*' if is_prefix else ''}",
+            "host": _text(each, "host"),
         }
-        what = _word(Permission, each.permission_type)
-        error = _error(rows[number]) if number < len(rows) else None
-        yield Change(what, "permission", each.principal, details, error)
+        what = _word(Permission, _number(each, "permission_type"))
+        yield Change(what, "permission", _text(each, "principal"), details, _error(row))
 
 
-def _delete_acls(request: Any, response: Response) -> Iterator[Change]:
-    for asked, row in zip(request.filters, response.get("filter_results", ()), strict=False):
+def _delete_acls(request: object, response: Response) -> Iterator[Change]:
+    answers = response.get("filter_results", ())
+    for each, row in zip(_parts(request, "filters"), answers, strict=False):
+        kind = _word(ResourceType, _number(each, "resource_type_filter"))
         details = {
-            "on": f"{_word(ResourceType, asked.resource_type_filter)}:{asked.resource_name_filter or '*'}",
+            "on": f"{kind}:{_text(each, 'resource_name_filter') or '*'}",
             "removed": len(row.get("matching_acls") or ()),
         }
-        who = asked.principal_filter or "everybody"
+        who = _text(each, "principal_filter") or "everybody"
         yield Change("remove", "permission", who, details, _error(row))
 
 
-def _word(kind: type[Enum], value: int) -> str:
+def _word(kind: type[IntEnum], value: int) -> str:
     try:
         return str(kind(value).name).lower()
     except ValueError:
         return str(value)
 
 
-def _alter_users(request: Any, response: Response) -> Iterator[Change]:
+def _alter_users(request: object, response: Response) -> Iterator[Change]:
     rows = _by(response.get("results", ()), "user")
-    for each in request.deletions:
-        details = {"mechanism": f"SCRAM-{int(each.mechanism)}"}
-        yield Change("remove password", "user", each.name, details, _error(rows.get(each.name)))
-    for each in request.upsertions:
-        details = {"mechanism": f"SCRAM-{int(each.mechanism)}", "iterations": each.iterations}
-        yield Change("set password", "user", each.name, details, _error(rows.get(each.name)))
+    for what, field_ in (("remove password", "deletions"), ("set password", "upsertions")):
+        for each in _parts(request, field_):
+            name = _text(each, "name")
+            details = {"mechanism": _MECHANISMS.get(_number(each, "mechanism"), "unknown")}
+            yield Change(what, "user", name, details, _error(rows.get(name)))
 
 
-def _alter_quotas(request: Any, response: Response) -> Iterator[Change]:
-    rows = list(response.get("entries", ()))
-    for number, entry in enumerate(request.entries):
-        named = ", ".join(f"{e.entity_type}={e.entity_name or '(default)'}" for e in entry.entity)
-        details = {op.key: None if op.remove else op.value for op in entry.ops}
-        yield Change("set quota", "quota", named, details, _error(dict(rows[number])))
+def _alter_quotas(request: object, response: Response) -> Iterator[Change]:
+    rows = response.get("entries", ())
+    for entry, row in zip(_parts(request, "entries"), rows, strict=False):
+        named = ", ".join(
+            f"{_text(each, 'entity_type')}={_text(each, 'entity_name') or '(default)'}"
+            for each in _parts(entry, "entity")
+        )
+        details = {
+            _text(op, "key"): None if getattr(op, "remove", False) else getattr(op, "value", None)
+            for op in _parts(entry, "ops")
+        }
+        yield Change("set quota", "quota", named, details, _error(row))
 
 
-def _delete_groups(request: Any, response: Response) -> Iterator[Change]:
+def _delete_groups(request: object, response: Response) -> Iterator[Change]:
     for row in response.get("results", ()):
         yield Change("delete", "group", str(row.get("group_id")), {}, _error(row))
 
 
 def _group_offsets(what: str) -> Describe:
-    def describe(request: Any, response: Response) -> Iterator[Change]:
-        topics = [getattr(each, "name", None) or each.topic_name for each in request.topics or ()]
+    def describe(request: object, response: Response) -> Iterator[Change]:
+        topics = [
+            _text(each, "name") or _text(each, "topic_name") for each in _parts(request, "topics")
+        ]
         details = {"topics": topics[:CHANGES_MAX]}
-        yield Change(what, "group", request.group_id, details, _error(response))
+        yield Change(what, "group", _text(request, "group_id"), details, _error(response))
 
     return describe
 

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from headwater.broker import internal_topics
-from headwater.broker.audit.changes import Change
+from headwater.broker.audit.changes import Change, audited
 from headwater.broker.registry import Context
 from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
@@ -40,18 +40,20 @@ CLIENT_CHARS_MAX = 200
 
 
 class Trail:
-    """Changes that wait, and the task that writes them."""
+    """Changes that wait, and the task that writes them; once made, it hears all of the APIs."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._waiting: deque[bytes] = deque()
         self._news = asyncio.Event()
-
-    def start(self) -> None:
-        self._task = self._broker.supervisor.run("audit", self._run)
+        self._task: asyncio.Task[None] | None = None
+        """From the first change on."""
+        broker.apis = audited(broker.apis, self.tell)
 
     async def stop(self) -> None:
         """What waits is written, if the disk takes it at once."""
+        if self._task is None:
+            return
         await self._broker.supervisor.end(self._task)
         try:
             await self._write()
@@ -72,6 +74,7 @@ class Trail:
         if len(lines) > room:
             self._lost(len(lines) - room, "more changes than can be written down")
         if self._waiting:
+            self._task = self._task or self._broker.supervisor.run("audit", self._run)
             self._news.set()
 
     def _line(self, api: str, change: Change, context: Context) -> bytes:

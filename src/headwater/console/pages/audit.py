@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
 
 from nicegui import ui
 
@@ -16,7 +15,7 @@ from headwater.project.roles import Role
 
 EVERY_S = 5.0
 SHOWN = 200
-_COLUMNS: list[dict[str, Any]] = [
+_COLUMNS: list[dict[str, object]] = [
     {"name": "at", "label": "Time", "field": "at", "align": "left", "sortable": True},
     {"name": "who", "label": "Who", "field": "who", "align": "left", "sortable": True},
     {"name": "what", "label": "What", "field": "what", "align": "left", "sortable": True},
@@ -65,7 +64,7 @@ def show(visit: Visit) -> None:
         none.set_visibility(False)
 
 
-def row_of(number: int, entry: Entry) -> dict[str, Any]:
+def row_of(number: int, entry: Entry) -> dict[str, object]:
     """As the table shows it."""
     return {
         "id": number,
