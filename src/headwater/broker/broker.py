@@ -19,7 +19,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater import __version__
 from headwater.broker import catalogue
-from headwater.broker.audit import Trail
+from headwater.broker.audit.changes import audited
+from headwater.broker.audit.trail import Trail
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -156,7 +157,7 @@ class Broker:
                 self.store.directory(LOG_NAME, 0).chmod(0o700)
             self.credentials = Credentials(self.catalogue)
             self.authorizer = self._make_authorizer()
-            self.trail = Trail(self)
+            self.trail = Trail(self, audited)
             self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
             self._follow_configs()
             self.topics = Topics(self.catalogue, self.store, self.settings, self.duties, self.disk)

@@ -2,8 +2,3 @@
 
 `changes` makes sentences of requests and their answers; `trail` writes them to `__headwater_changes`.
 """
-
-from headwater.broker.audit.changes import Change
-from headwater.broker.audit.trail import Trail
-
-__all__ = ["Change", "Trail"]

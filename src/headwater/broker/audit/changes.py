@@ -42,6 +42,7 @@ class Change:
 
 
 Tell = Callable[[str, Iterable[Change], Context], None]
+Audited = Callable[[Mapping[int, Api], Tell], dict[int, Api]]
 Describe = Callable[[object, Response], Iterator[Change]]
 
 
@@ -106,17 +107,15 @@ def _parts(part: object, name: str) -> tuple[object, ...]:
     return tuple(getattr(part, name, None) or ())
 
 
-def _short(value: object) -> object:
-    return value[:TEXT_CHARS_MAX] if isinstance(value, str) else value
-
-
 def _values(part: object) -> dict[str, object]:
     return dict(map(_alteration, _parts(part, "configs")))
 
 
 def shown(name: str, value: str | None) -> object:
     """A setting's value, unless it is a secret."""
-    return HIDDEN if value is not None and is_sensitive(name) else _short(value)
+    if value is None:
+        return None
+    return HIDDEN if is_sensitive(name) else value[:TEXT_CHARS_MAX]
 
 
 def _create_topics(request: object, response: Response) -> Iterator[Change]:
@@ -156,10 +155,8 @@ def _create_partitions(request: object, response: Response) -> Iterator[Change]:
 
 
 def _alter_configs(request: object, response: Response) -> Iterator[Change]:
-    rows = {
-        (int(row["resource_type"]), row["resource_name"]): row
-        for row in response.get("responses", ())
-    }
+    answers = response.get("responses", ())
+    rows = {(int(row["resource_type"]), row["resource_name"]): row for row in answers}
     for each in _parts(request, "resources"):
         number, name = _number(each, "resource_type"), _text(each, "resource_name")
         kind = _CONFIG_KINDS.get(number, str(number))
@@ -217,8 +214,7 @@ def _alter_users(request: object, response: Response) -> Iterator[Change]:
 
 
 def _alter_quotas(request: object, response: Response) -> Iterator[Change]:
-    rows = response.get("entries", ())
-    for entry, row in zip(_parts(request, "entries"), rows, strict=False):
+    for entry, row in zip(_parts(request, "entries"), response.get("entries", ()), strict=False):
         named = ", ".join(
             f"{_text(each, 'entity_type')}={_text(each, 'entity_name') or '(default)'}"
             for each in _parts(entry, "entity")
@@ -237,10 +233,8 @@ def _delete_groups(request: object, response: Response) -> Iterator[Change]:
 
 def _group_offsets(what: str) -> Describe:
     def describe(request: object, response: Response) -> Iterator[Change]:
-        topics = [
-            _text(each, "name") or _text(each, "topic_name") for each in _parts(request, "topics")
-        ]
-        details = {"topics": topics[:CHANGES_MAX]}
+        some = _parts(request, "topics")[:CHANGES_MAX]
+        details = {"topics": [_text(t, "name") or _text(t, "topic_name") for t in some]}
         yield Change(what, "group", _text(request, "group_id"), details, _error(response))
 
     return describe

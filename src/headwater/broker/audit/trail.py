@@ -20,7 +20,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from headwater.broker import internal_topics
-from headwater.broker.audit.changes import Change, audited
+from headwater.broker.audit.changes import Audited, Change
 from headwater.broker.registry import Context
 from headwater.log.partition import StorageFailed
 from headwater.record import batch as batches
@@ -42,7 +42,7 @@ CLIENT_CHARS_MAX = 200
 class Trail:
     """Changes that wait, and the task that writes them; once made, it hears all of the APIs."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, audited: Audited) -> None:
         self._broker = broker
         self._waiting: deque[bytes] = deque()
         self._news = asyncio.Event()
