@@ -15,8 +15,9 @@ TOOLS := $(VENV)/.tools
 DEMO := spark,warehouse,search,redis,postgres,console
 COMPILED := $(VENV)/.compiled
 ARGS ?=
-# Test files run side by side, as much of their time is waiting; tests/spreading.py says how.
-WORKERS ?= 3
+# Test files run side by side, as half of their time is waiting; tests/spreading.py says how. A worker may
+# have a Spark session and a few servers, which together take up to 3 GB.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; gb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30; print(max(2, min(2 * os.cpu_count() + 1, gb // 3, 8)))')
 
 # A shell that forbids bytecode would make every start of the command compile it all again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,10 +28,12 @@ FOLDERS := $(patsubst tests/%/,%,$(filter-out tests/__pycache__/,$(wildcard test
 QUICK := $(filter $(FOLDERS),record log broker client browse cli installs testing tools)
 SLOW := $(filter-out $(QUICK),$(FOLDERS))
 
-# $(call round,number,folders): run them, and remember whether one failed.
+# $(call round,number,folders): run them, and remember whether one failed. Where less than all cores were
+# busy, more workers would be quicker; where all were, only less work is.
 define round
 	printf '\n── round %d of 2: %s  (%d s so far)\n' $(1) '$(2)' $$((SECONDS - begin)); \
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(addprefix tests/,$(2)) || failed="$$failed $(1)";
+	TIMEFORMAT="   round $(1): %0R s, %P%% of one core busy, of $$(nproc) cores, with $(WORKERS) workers"; \
+	time $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(addprefix tests/,$(2)) || failed="$$failed $(1)";
 endef
 
 # $(call step,what is done,command): one line, with the seconds it took; output only on failure.

@@ -80,6 +80,9 @@ EDGES_LIMITS = {
     "requests_at_once": "Of it, changefeeds included; beyond it 429. 0: no limit.",
     "clients": "Changefeeds open at once.",
     "client_buffer_bytes": "What one changefeed may lag behind in memory before it is dropped.",
+    "consumers": "Members of consumer groups by HTTP at once; beyond it 429.",
+    "consumers_per_token": "Of one token, or of one address where there are none.",
+    "consumer_idle_seconds": "One that nobody has asked for so long is closed.",
     "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
 }
 EDGES_KINDS = {
@@ -136,7 +139,7 @@ def _edges() -> str:
     lines += [f"| `{name}` | `{limits[name]}` | {words} |" for name, words in EDGES_LIMITS.items()]
     lines += ["\n## [edges.KIND.NAME]\n", "| section | |", "|---|---|"]
     lines += [f"| `[edges.{kind}.NAME]` | {words} |" for kind, words in EDGES_KINDS.items()]
-    lines += ["| `[edges.tracing]` | Traces from capture to view: [Seeing](seeing.md). |\n"]
+    lines += ["| `[edges.tracing]` | Traces from capture to view: [Monitoring](monitoring.md). |\n"]
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from headwater.broker import validation
 from headwater.broker.memory import MemoryBudget
-from headwater.broker.validation import Candidate, Validation
+from headwater.broker.validation import Bounds, Candidate, Validation
 from headwater.log.append import BatchTooLarge, prepare
 from headwater.log.config import LogConfig
 from headwater.record import batch as batches
@@ -67,7 +67,7 @@ def test_many_headers_are_not_counted_in_the_event_loop(checks: Validation) -> N
     assert checks.at_once([candidate(few)]) is not None
     assert checks.at_once([candidate(many)]) is None
     assert checks.at_once([candidate(few)] * 100) is None
-    (outcome,) = checks.submit([candidate(many)]).result()
+    (outcome,) = checks.submit([candidate(many)], Bounds.of_request()).result()
     assert not isinstance(outcome, RecordError)
 
 
@@ -89,7 +89,7 @@ def test_a_batch_with_more_headers_than_anybody_means_well_by_is_refused(broker:
 def test_a_batch_of_more_records_than_anybody_means_well_by_is_not_read(checks: Validation) -> None:
     payload = codecs.compress(codecs.ZSTD, Random(1).randbytes(20_000))
     data = packed(payload, codecs.ZSTD, validation.ELEMENTS_MAX + 1)
-    (outcome,) = checks.submit([candidate(data)]).result()
+    (outcome,) = checks.submit([candidate(data)], Bounds.of_request()).result()
     assert isinstance(outcome, PayloadTooLarge)
 
 
@@ -132,7 +132,7 @@ def test_gzip_data_of_very_many_members_takes_no_longer_than_that_of_one() -> No
 def test_a_refusal_does_not_hold_what_was_decompressed(checks: Validation) -> None:
     honest = build([Record(0, NOW_MS, None, bytes(3 * MEGABYTE))])[batches.HEADER_BYTES :]
     poison = packed(codecs.compress(codecs.ZSTD, honest + b"x"), codecs.ZSTD)
-    (outcome,) = checks.submit([candidate(poison)]).result()
+    (outcome,) = checks.submit([candidate(poison)], Bounds.of_request()).result()
     assert isinstance(outcome, RecordError)
     assert outcome.__traceback__ is None
     assert outcome.__cause__ is None
@@ -145,7 +145,9 @@ def test_batches_that_grow_because_the_topic_wants_them_so_share_a_bound(
     """They are all held until all of them are checked."""
     small = build([Record(0, NOW_MS, None, bytes(900_000))], codec=codecs.ZSTD)
     assert len(small) < 1000
-    found = checks.submit([candidate(small, compression_type="uncompressed")] * 100).result()
+    found = checks.submit(
+        [candidate(small, compression_type="uncompressed")] * 100, Bounds.of_request()
+    ).result()
     stored = sum(len(each[0]) for each in found if not isinstance(each, RecordError))
     assert MEGABYTE < stored <= validation.GROWN_BYTES_MAX
     assert isinstance(found[-1], PayloadTooLarge)

@@ -21,8 +21,9 @@ from headwater.broker.internal_topics import (
     TRANSACTION_STATE,
 )
 from tests.broker.serving import Serving, create, delete, serving
-from tests.compat.asking import end_offset, find_coordinator, produce, read_all
-from tests.compat.batches import batch
+from tests.compat.asking import end_offset, find_coordinator, produce, produce_request, read_all
+from tests.compat.batches import TRANSACTIONAL, batch
+from tests.compat.transacting import Transactor
 from tests.compat.wire import ErrorCode, Wire
 
 SOURCE = Path(internal_topics.__file__).parents[1]
@@ -134,6 +135,27 @@ def test_only_the_owner_writes(data: Path, name: str) -> None:
         assert ask_to_create(wire, name).error_code is ErrorCode.none
         expected = ErrorCode.none if TABLE[name].clients_write else REFUSED
         assert produce(wire, name, batch()).error_code is expected
+
+
+OWN = sorted(name for name, row in TABLE.items() if not row.clients_write)
+
+
+def test_no_transaction_of_a_client_leaves_a_marker_where_it_may_not_write(data: Path) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        create(wire, "mine")
+        for name in OWN:
+            ask_to_create(wire, name)
+        client = Transactor(wire, "client").init()
+        for name in OWN:
+            assert client.add(name, 0) is REFUSED, name
+        both = [produce_request(name, b"", 0) for name in OWN]
+        rows = [row for asked in both for row in asked["topic_data"]]
+        data_of = batch(producer=(client.id, client.epoch, 0), attributes=TRANSACTIONAL)
+        rows += produce_request("mine", data_of)["topic_data"]
+        asked = {"acks": -1, "timeout": 5000, "topic_data": rows}
+        wire.ask("produce", 12, transactional_id="client", **asked)
+        known = broker.call(lambda: broker.broker.transactions.transactions["client"])
+        assert known.partitions == {("mine", 0)}
 
 
 # ---- configs ----------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from headwater.broker.transactions.markers import Marker
 from headwater.broker.transactions.transaction import State
 from headwater.testing.clock import ManualClock
 from tests.broker.serving import Serving, delete, serving
+from tests.broker.turns import most_in_a_turn
 from tests.compat.transacting import Transactor
 from tests.compat.waiting import until
 from tests.compat.wire import ErrorCode, Wire
@@ -43,21 +42,6 @@ def commit(wire: Wire, group: str, topic: str = "t") -> None:
     assert answer.topics[0].partitions[0].error_code is ErrorCode.none
 
 
-def most_in_a_turn(broker: Serving, done: Callable[[], int], begin: Callable[[], object]) -> int:
-    """How much of it was done in any one turn, at the most."""
-
-    async def watched() -> int:
-        before, most = done(), 0
-        begin()
-        while before < MANY:
-            most = max(most, done() - before)
-            before = done()
-            await asyncio.sleep(0)
-        return most
-
-    return broker.run(watched())
-
-
 def journal(broker: Serving) -> list[int]:
     """Counts appends of the group coordinator from here on."""
     store, count = broker.broker.offsets_topic, [0]
@@ -79,7 +63,7 @@ def test_the_offsets_of_a_deleted_topic_are_erased_in_turns(data: Path) -> None:
         count = journal(broker)
         topic = broker.broker.catalogue.topics["t"]
         gone = broker.broker.groups.topic_gone
-        assert most_in_a_turn(broker, lambda: count[0], lambda: gone("t")) <= AT_ONCE
+        assert most_in_a_turn(broker, lambda: count[0], lambda: gone("t"), MANY) <= AT_ONCE
         assert delete(wire, "t") is ErrorCode.none
         assert topic.id not in broker.broker.catalogue.by_id
     with serving(data) as broker:
@@ -114,7 +98,7 @@ def test_groups_that_expire_together_are_removed_in_turns(data: Path) -> None:
         count = journal(broker)
         clock.advance(8 * DAY_MS)
         expire = broker.broker.groups.removal.expire
-        assert most_in_a_turn(broker, lambda: count[0], expire) <= AT_ONCE
+        assert most_in_a_turn(broker, lambda: count[0], expire, MANY) <= AT_ONCE
         until(lambda: not broker.broker.groups.groups, "all of them to be removed")
 
 
@@ -134,7 +118,7 @@ def test_transactions_that_time_out_together_are_aborted_in_turns(data: Path) ->
             turns = inside._in_turns(inside.overdue(), inside.abort_overdue)
             return broker.broker.supervisor.spawn("transactions", turns)
 
-        assert most_in_a_turn(broker, ended, begin) <= AT_ONCE
+        assert most_in_a_turn(broker, ended, begin, MANY) <= AT_ONCE
         until(lambda: not inside._ending, "their ends")
 
 
@@ -152,6 +136,6 @@ def test_a_transaction_of_very_many_partitions_ends_in_turns_and_once_in_each(da
         def begin() -> object:
             return inside.supervisor.spawn("ends", written(Marker(7, 0, True, 0), places * 2))
 
-        assert most_in_a_turn(broker, ends, begin) <= AT_ONCE
+        assert most_in_a_turn(broker, ends, begin, MANY) <= AT_ONCE
         until(lambda: not inside.transactions._ending, "their ends")
         assert ends() == MANY

@@ -81,6 +81,20 @@ def test_the_delete_horizon_takes_the_base_timestamps_place(codec: int) -> None:
     assert records.decode(data) == [log.written[n] for n in (1, 3)]
 
 
+@pytest.mark.parametrize("retention_ms", [1000, 2**63 - 1])
+@pytest.mark.parametrize("timestamps", [(-1, 5), (-1000, 5), (-(2**62), 5), (-(2**63), -(2**62))])
+def test_a_tombstone_that_is_too_old_for_a_horizon_stays_readable(
+    timestamps: tuple[int, int], retention_ms: int
+) -> None:
+    """A delta of more than 64 bits from the horizon could not be read again by anybody."""
+    log = CompactedLog(replace(BIG, delete_retention_ms=retention_ms))
+    found = [Record(n, at, b"%d" % n, None) for n, at in enumerate(timestamps)]
+    log.store(records.build(found, base_timestamp=timestamps[1] if timestamps[0] < -1000 else None))
+    again(log, 0)
+    again(log, 0)
+    assert [record.timestamp for record in log.records()][:2] == list(timestamps)
+
+
 def test_the_append_time_survives_a_delete_horizon() -> None:
     log = CompactedLog(BIG)
     data = records.build([Record(0, 5, b"a", b"1"), Record(1, 6, b"b", None)])

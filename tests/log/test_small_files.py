@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log import checkpoints
+from headwater.log.checkpoints import SmallFiles
 from headwater.log.config import LogConfig
 from headwater.log.files import Files
 from headwater.log.recovery import open_partition
@@ -53,6 +54,18 @@ def test_a_log_opens_without_a_file_that_cannot_be_read(name: str, error: int, c
     assert [path.name for path in report.unreadable] in ([name], [])
     if not name.startswith(FIRST):  # indexes are read when they are needed
         assert [path.name for path in report.unreadable] == [name]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_one_that_is_misread_for_a_moment_is_read_again(times: int) -> None:
+    """Without where logs begin, records that were deleted would come back, and for good."""
+    disk = new_disk()
+    path = FOLDER.parent / checkpoints.START_OFFSETS
+    checkpoints.write_offsets(disk, path, {("t", 0): 30})
+    disk.fail("read", errno.EIO, times=times, name=checkpoints.START_OFFSETS)
+    small = SmallFiles(disk)
+    assert checkpoints.read_offsets(small, path) == {("t", 0): 30}
+    assert small.unreadable == {}
 
 
 @pytest.mark.parametrize("name", BESIDE)

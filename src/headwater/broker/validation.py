@@ -18,6 +18,7 @@ the order in which they came. What the decompressed records may take counts in t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -75,7 +76,7 @@ class Validation:
         """What became of each, if that is little work; None: `submit` them."""
         if not is_little(candidates):
             return None
-        bounds = _Bounds(AT_ONCE_PAYLOAD_BYTES_MAX * AT_ONCE_COMPRESSED_MAX, AT_ONCE_ELEMENTS_MAX)
+        bounds = Bounds(AT_ONCE_PAYLOAD_BYTES_MAX * AT_ONCE_COMPRESSED_MAX, AT_ONCE_ELEMENTS_MAX)
         checked: list[Checked] = []
         for each in candidates:
             checked.append(bounds.checked(each, AT_ONCE_PAYLOAD_BYTES_MAX))
@@ -83,10 +84,10 @@ class Validation:
                 return None
         return checked
 
-    def submit(self, candidates: Sequence[Candidate]) -> Future[list[Checked]]:
-        """The same, in a thread."""
+    def submit(self, candidates: Sequence[Candidate], bounds: Bounds) -> Future[list[Checked]]:
+        """The same, in a thread; takes what they need from the bounds of their request."""
         self._memory.take("payloads", _held(candidates))
-        return self._threads.submit(check_all, candidates)
+        return self._threads.submit(check_all, candidates, bounds)
 
     def done(self, candidates: Sequence[Candidate]) -> None:
         """Give back what `submit` has counted; in the event loop."""
@@ -145,19 +146,27 @@ def _held(candidates: Sequence[Candidate]) -> int:
     return max(map(payload_bytes_max, candidates), default=0) + min(stored, GROWN_BYTES_MAX)
 
 
-def check_all(candidates: Sequence[Candidate]) -> list[Checked]:
-    """What became of each batch of a request, one after the other: one payload is held at a time."""
-    bounds = _Bounds(REQUEST_PAYLOAD_BYTES_MAX, ELEMENTS_MAX)
+def check_all(candidates: Sequence[Candidate], bounds: Bounds) -> list[Checked]:
+    """What became of each of these batches, one after the other: one payload is held at a time."""
     return [bounds.checked(each, payload_bytes_max(each)) for each in candidates]
 
 
-class _Bounds:
+class Bounds:
     """What is left of the bounds of a request."""
 
     def __init__(self, payload_bytes: int, elements: int) -> None:
         self._payload_bytes = payload_bytes
         self._elements = elements
         self._grown_bytes = GROWN_BYTES_MAX
+
+    @classmethod
+    def of_request(cls) -> Bounds:
+        """All of them, for batches that are checked in threads."""
+        return cls(REQUEST_PAYLOAD_BYTES_MAX, ELEMENTS_MAX)
+
+    def copy(self) -> Bounds:
+        """The same, so that what is checked once more does not count twice."""
+        return copy.copy(self)
 
     def checked(self, candidate: Candidate, payload_bytes: int) -> Checked:
         """What became of a batch. A refusal holds nothing of what it was found in."""

@@ -6,44 +6,64 @@ What a check has found, for people and as JSON: `headwater doctor` and `headwate
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import typer
 
 from headwater.cli.admin import json_option
 from headwater.cli.up import file_option
 
+if TYPE_CHECKING:
+    from headwater.project.file import Project
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(file: Path = file_option(), as_json: bool = json_option()) -> int:
+def doctor(
+    file: Path = file_option(),
+    as_json: bool = json_option(),
+    production: bool = typer.Option(
+        False, "--production", help="Check the hardening list of docs/security.md instead."
+    ),
+) -> int:
     """Check the file, Java, ports, disk, pipelines, databases and edges; say how to fix each failure.
 
-    Example: headwater doctor
-    """
-    from collections.abc import Iterable
+    With --production, whether the project is fit to face a network. Exits with 1 where a check fails.
 
-    from headwater.project.doctor import examine
+    Example: headwater doctor --production
+    """
     from headwater.project.file import load
 
     project = load(file)
-    findings: Iterable[Finding] = examine(project)
-    if project.edges is not None:
-        from headwater.edges import doctor as examining
-
-        findings = chain(findings, examining.examine(project))
     found = []
-    for finding in findings:
+    for finding in _hardening(project) if production else _needs(project):
         found.append(finding)
         if not as_json:
             print_finding(finding)
     if as_json:
         print(json.dumps([finding_as_json(finding) for finding in found], indent=2))
     return 0 if all(finding.ok for finding in found) else 1
+
+
+def _needs(project: Project) -> Iterable[Finding]:
+    from headwater.project.doctor import examine
+
+    if project.edges is None:
+        return examine(project)
+    from headwater.edges import doctor as edges
+
+    return chain(examine(project), edges.examine(project))
+
+
+def _hardening(project: Project) -> Iterable[Finding]:
+    from headwater.project.hardening import examine
+
+    return examine(project)
 
 
 class Finding(Protocol):

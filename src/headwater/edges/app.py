@@ -3,6 +3,7 @@
 GET  /healthz /status /metrics /openapi.json
 POST /topics/{topic}      http_in        POST /hooks/{hook}    hooks
 GET  /topics/{topic}      feeds          GET  /views/{view}…   feeds, reads
+     /v3/clusters/…       rest                /consumers/…     rest
 
 Topics that the file names as destinations: made where they are missing, before any service starts.
 
@@ -36,6 +37,7 @@ from headwater.edges import (
     metrics,
     openapi,
     reads,
+    rest,
     tracing,
     webhooks,
 )
@@ -44,15 +46,17 @@ from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.edges.express import Express
 from headwater.edges.guard import Guard
+from headwater.edges.rest.answers import Refused, refusal
 from headwater.edges.services import Service, run_all
 from headwater.errors import HeadwaterError
 
-ROUTERS = (http_in.router, hooks.router, feeds.router, reads.router, metrics.router)
+ROUTERS = (http_in.router, hooks.router, feeds.router, reads.router, rest.router, metrics.router)
 SERVICES = (
     bridges.services,
     webhooks.services,
     alerts.services,
     feeds.services,
+    rest.services,
     tracing.services,
 )
 
@@ -69,13 +73,15 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     )
     app.add_exception_handler(HeadwaterError, handle)
     app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(Refused, refusal)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.include_router(_own(context))
     for router in ROUTERS:
         app.include_router(router(context))
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     express = Express(app, http_in.handler(context))
-    return Guard(tracing.middleware(express, context), context, loopback_only=loopback_only)
+    guard = Guard(tracing.middleware(express, context), context, loopback_only=loopback_only)
+    return rest.ErrorForm(guard)
 
 
 def services_of(context: Context) -> list[Service]:

@@ -53,6 +53,12 @@ class Limits:
     """Changefeeds open at once."""
     client_buffer_bytes: int = 1024**2
     """What one changefeed may lag behind in memory before it is dropped."""
+    consumers: int = 64
+    """Members of groups by HTTP (/consumers/…) at once, a megabyte or two each; beyond it 429."""
+    consumers_per_token: int = 16
+    """Of one token, or of one address where there are none."""
+    consumer_idle_seconds: float = 300
+    """One that nobody has asked for so long is closed."""
     slow_seconds: float = 30
     """A request whose body takes longer, or a changefeed that takes nothing for so long, is ended."""
 

@@ -26,7 +26,7 @@ from headwater.edges.answers import of_error, problem
 from headwater.edges.context import Context
 from headwater.edges.errors import BadToken, Forbidden, Overloaded
 from headwater.edges.request_body import Held, Incoming, too_large
-from headwater.edges.tokens import Allowance, Rates, Token, Tokens, needed
+from headwater.edges.tokens import Allowance, Need, Rates, Token, Tokens, needed
 from headwater.edges.tokens import check as check
 from headwater.errors import HeadwaterError
 from headwater.project.ports import host_of, is_loopback, same_origin
@@ -42,7 +42,7 @@ _CORS = [
     (b"access-control-expose-headers", b"Headwater-Position, Idempotent-Replay, Retry-After"),
     (b"vary", b"Origin"),
 ]
-_WHO, _SENDER = "headwater.who", "headwater.sender"
+_WHO, _SENDER, _TOKEN = "headwater.who", "headwater.sender", "headwater.token"
 _Headers = Mapping[bytes, bytes]
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
 
@@ -50,6 +50,12 @@ _NAMES = re.compile(r"[A-Za-z0-9_-]+(\s*,\s*[A-Za-z0-9_-]+)*")
 def who(connection: HTTPConnection) -> str:
     """The name of the token that was shown; empty where there are no tokens."""
     return str(connection.scope.get(_WHO, ""))
+
+
+def may(connection: HTTPConnection, need: Need) -> bool:
+    """Whether who asks has this scope; where there are no tokens, everybody has."""
+    token = connection.scope.get(_TOKEN)
+    return token is None or bool(token.may(need))
 
 
 class Guard:
@@ -189,7 +195,7 @@ class Guard:
                 f"the token {token.name} may not {need.way} {need.what}",
                 hint=f"add it to {need.way} = […] of [edges.tokens.{token.name}]",
             )
-        scope[_WHO] = token.name
+        scope[_WHO], scope[_TOKEN] = token.name, token
         return f"token {token.name}"
 
     def _token(self, scope: Scope, headers: _Headers, method: str) -> Token:
@@ -218,7 +224,7 @@ def _is_preflight(scope: Scope, headers: _Headers) -> bool:
 
 def _preflight(headers: _Headers) -> Response:
     answer = Response(status_code=204)
-    answer.headers["Access-Control-Allow-Methods"] = "GET, POST"
+    answer.headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, PATCH, DELETE"
     answer.headers["Access-Control-Max-Age"] = str(PREFLIGHT_S)
     wanted = headers.get(b"access-control-request-headers", b"").decode("latin-1")
     if _NAMES.fullmatch(wanted):

@@ -4,8 +4,9 @@ Called by `guard` and `config`.
 
     [edges.tokens.shop]
     secret = "${SHOP_TOKEN}"             # or a list of two, while one is being replaced
-    read = ["orders", "view:*"]          # topics, view:NAME, edges:status; * stands for any characters
+    read = ["orders", "view:*"]          # topics, view:NAME, group:NAME, edges:status; * is any characters
     write = ["orders", "shop.*"]
+    admin = ["shop.*"]                   # topics that it may create, configure and delete
 
 A star never reaches a topic whose name begins with two underscores: those are the log's own. No scope reaches
 the keys of personal data.
@@ -29,15 +30,19 @@ from headwater.secrets import Secrets
 SECRET_CHARACTERS_MIN = 16
 STATUS = "edges:status"
 """What /status, /metrics and whatever has no scope of its own need."""
-_SETTINGS = ("secret", "read", "write")
-_SCOPE = re.compile(r"(view:)?[A-Za-z0-9._*-]+|edges:status")
-_KEYS = ("__headwater_keys", "headwater.keys")
+_SETTINGS = ("secret", "read", "write", "admin")
+_WAYS = ("read", "write", "admin")
+_SCOPE = re.compile(r"(view:|group:)?[A-Za-z0-9._*-]+|edges:status")
+KEY_TOPICS = ("__headwater_keys", "headwater.keys")
 """Of personal data: whoever reads the topics that they have sealed must not have them."""
 _OPEN = ("/healthz", "/openapi.json")
+KNOWN = "known"
+"""Any token: what is asked for stands in the body or is a list, and the handler looks (`rest.access`)."""
+_BY_HANDLER = (["v3"], ["consumers"])
 
 
 class Need(NamedTuple):
-    """`way` is read or write; `what` a topic, view:NAME or edges:status."""
+    """`way` is read, write, admin or known; `what` a topic, view:NAME, group:NAME or edges:status."""
 
     way: str
     what: str
@@ -50,9 +55,12 @@ class Token:
     name: str
     read: tuple[re.Pattern[str], ...] = ()
     write: tuple[re.Pattern[str], ...] = ()
+    admin: tuple[re.Pattern[str], ...] = ()
 
     def may(self, need: Need) -> bool:
-        patterns = self.write if need.way == "write" else self.read
+        if need.way == KNOWN:
+            return True
+        patterns = {"write": self.write, "admin": self.admin}.get(need.way, self.read)
         return any(pattern.fullmatch(need.what) for pattern in patterns)
 
 
@@ -62,7 +70,7 @@ class Tokens:
     def __init__(self, sections: Mapping[str, Mapping[str, Any]]) -> None:
         self._tokens = [
             (
-                Token(name, _patterns(section, "read"), _patterns(section, "write")),
+                Token(name, *(_patterns(section, way) for way in _WAYS)),
                 _secrets(section),
             )
             for name, section in sections.items()
@@ -179,6 +187,8 @@ def needed(method: str, path: str) -> Need | None:
     if parts[1:2] == ["topics"] and len(parts) > 2:
         way = "read" if method in ("GET", "HEAD", "WEBSOCKET") else "write"
         return Need(way, parts[2])
+    if parts[1:2] in _BY_HANDLER and len(parts) > 2:
+        return Need(KNOWN, "")
     if parts[1:2] == ["views"] and len(parts) > 2:
         return Need("read", f"view:{parts[2]}")
     return Need("read", STATUS)
@@ -191,9 +201,9 @@ def check(name: str, section: Mapping[str, Any]) -> list[str]:
     if not wrong and any(len(each) < SECRET_CHARACTERS_MIN for each in _secrets(section)):
         wrong = [f"secret has less than {SECRET_CHARACTERS_MIN} characters: openssl rand -hex 16"]
     said += wrong
-    if not section.get("read") and not section.get("write"):
+    if not any(section.get(way) for way in _WAYS):
         said.append('may neither read nor write: add read = ["TOPIC"] or write = ["TOPIC"]')
-    for way in ("read", "write"):
+    for way in _WAYS:
         said += _scope_complaints(way, section.get(way, []))
     return said
 
@@ -202,10 +212,10 @@ def _scope_complaints(way: str, scopes: object) -> list[str]:
     if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
         return [f'{way} = {scopes!r} is no list of names, as in ["orders", "shop.*"]']
     return [
-        f"{way}: {each!r} is no topic, no view:NAME and not edges:status"
+        f"{way}: {each!r} is no topic, no view:NAME, no group:NAME and not edges:status"
         for each in scopes
         if not _SCOPE.fullmatch(each)
-    ] + [f"{way}: no token reaches {each}" for each in scopes if each in _KEYS]
+    ] + [f"{way}: no token reaches {each}" for each in scopes if each in KEY_TOPICS]
 
 
 def _secrets(section: Mapping[str, Any]) -> Secrets:
@@ -217,8 +227,8 @@ def _patterns(section: Mapping[str, Any], way: str) -> tuple[re.Pattern[str], ..
 
 
 def _pattern(scope: str) -> re.Pattern[str]:
-    keys = "|".join(map(re.escape, _KEYS))
-    own = rf"(?!({keys})$)" if scope.startswith("__") else rf"(?!__|view:__|({keys})$)"
+    keys = "|".join(map(re.escape, KEY_TOPICS))
+    own = rf"(?!({keys})$)" if scope.startswith("__") else rf"(?!__|view:__|group:__|({keys})$)"
     return re.compile(own + ".*".join(map(re.escape, scope.split("*"))), re.DOTALL)
 
 

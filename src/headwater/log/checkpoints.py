@@ -161,6 +161,7 @@ def read_durable_offset(files: Reads, directory: Path) -> int:
 
 logger = logging.getLogger("headwater.log")
 
+TRIES = 4
 _MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -178,9 +179,9 @@ class SmallFiles:
         """Why, in the system's words."""
 
     def read_bytes(self, path: Path) -> bytes | None:
-        """None if it is not there or cannot be read."""
+        """None if it is not there or cannot be read, and not only for a moment: to do without costs more."""
         try:
-            return self._files.read_bytes(path)
+            return self._read(path)
         except OSError as error:
             if not is_about_the_file(error):
                 raise
@@ -190,6 +191,15 @@ class SmallFiles:
             if isinstance(error, IsADirectoryError):
                 self._set_aside(path)
             return None
+
+    def _read(self, path: Path) -> bytes | None:
+        for _ in range(TRIES - 1):
+            try:
+                return self._files.read_bytes(path)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+        return self._files.read_bytes(path)
 
     def _set_aside(self, path: Path) -> None:
         try:

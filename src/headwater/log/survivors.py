@@ -24,11 +24,12 @@ from headwater.record import batch as batches
 from headwater.record import codecs, control, records
 from headwater.record.batch import BatchHeader, Buffer
 from headwater.record.errors import InvalidBatch
+from headwater.record.records import Record
 
 Aborted = Callable[[BatchHeader], bool]
 """Whether a transactional batch of data belongs to a transaction that was aborted."""
 
-_TIMESTAMP_MAX = 2**63 - 1
+_TIMESTAMP_MIN, _TIMESTAMP_MAX = -(2**63), 2**63 - 1
 _KEPT_WHEN_EMPTY = 0x38  # timestamp type, transactional, control: no codec, no horizon
 
 
@@ -112,7 +113,10 @@ class Survivors:
         if not kept:
             return None
         if tombstones and not header.has_delete_horizon and not self._nothing_expires:
-            return self._with_horizon(header, batch, kept)
+            found = records.decode(batch)
+            # Else it stays for good: a delta of more than 64 bits nobody could read.
+            if min(record.timestamp for record in found) - self._horizon_ms >= _TIMESTAMP_MIN:
+                return self._with_horizon(header, [found[number] for number in kept])
         if len(kept) == header.record_count:
             return batch
         return with_records(header, batch, kept)
@@ -146,11 +150,10 @@ class Survivors:
         due = header.has_delete_horizon and header.base_timestamp <= self._now_ms
         return due and not self._nothing_expires
 
-    def _with_horizon(self, header: BatchHeader, batch: Buffer, kept: list[int]) -> bytes:
+    def _with_horizon(self, header: BatchHeader, kept: list[Record]) -> bytes:
         """Built anew, because every timestamp is relative to the base timestamp."""
-        found = records.decode(batch)
         return records.build(
-            [found[number] for number in kept],
+            kept,
             base_offset=header.base_offset,
             codec=header.codec,
             producer_id=header.producer_id,
@@ -178,7 +181,7 @@ class Survivors:
         if had_data or self._nothing_expires:
             return batch
         if not header.has_delete_horizon:
-            return self._with_horizon(header, batch, [0])
+            return self._with_horizon(header, records.decode(batch)[:1])
         return None if self._is_expired(header) else batch
 
 

@@ -29,7 +29,7 @@ from headwater.views.targets.registry import target_for
 from tests.edges.running import edges
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
-EXAMPLES = 300 if SOAK else 20
+EXAMPLES = 300 if SOAK else 12
 """Of each operation, and as many again that are wrong on purpose."""
 CHECKED = [
     not_a_server_error,
@@ -68,7 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return load(tmp_path / "headwater.toml")
 
 
-@pytest.mark.timeout(1200 if SOAK else 120)
+@pytest.mark.timeout(3600 if SOAK else 240)
 def test_whatever_is_sent_is_answered_as_described(
     log: Log, topic: Callable[..., str], project: Project, monkeypatch: pytest.MonkeyPatch
 ):
@@ -79,17 +79,38 @@ def test_whatever_is_sent_is_answered_as_described(
         "hook": ["gate", "nowhere"],
         "view": ["rows", "words", "nowhere"],
         "key": ["1", "77", "no number", "\x00/é"],
+        "topic_name": [topic(2), topic(cleanup_policy="compact"), "nowhere", "__own"],
+        "partition_id": ["0", "7"],
+        "cluster_id": [cluster_of(log)] * 9 + ["elsewhere"],
+        "name": ["retention.ms", "nonsense"],
+        "group": ["fuzzed", "nobody"],
+        "instance": ["fuzzer", "nowhere"],
     }
+    limits = {"consumers": 3, "consumers_per_token": 2}
     with (
-        edges(log.bootstrap, {"hooks": {"gate": hook}}, project) as running,
+        edges(log.bootstrap, {"hooks": {"gate": hook}, "limits": limits}, project) as running,
         requests.Session() as session,
     ):
+        open_consumer(session, running.url, names["topic_name"][0])
         described = schemathesis.openapi.from_url(f"{running.url}/openapi.json")
         operations = [found.ok() for found in described.get_all_operations()]
+        # What deletes comes last: the others would find nothing there.
+        operations.sort(key=lambda operation: operation.method.upper() == "DELETE")
         assert ("POST", "/topics/{topic}") in {(op.method.upper(), op.path) for op in operations}
         for operation in operations:
             print(operation.label)  # which one it was, where one fails
             fuzz(operation, session, names)
+
+
+def cluster_of(log: Log) -> str:
+    return str(log.admin.list_topics(timeout=10).cluster_id)
+
+
+def open_consumer(session: requests.Session, url: str, topic: str) -> None:
+    """Which the made-up requests find, and whose records they do not wait for."""
+    made = session.post(f"{url}/consumers/fuzzed", json={"name": "fuzzer"}, timeout=60)
+    path = f"{made.json()['base_uri']}/subscription"
+    assert session.post(path, json={"topics": [topic]}, timeout=60).status_code == 204
 
 
 def fuzz(operation: Any, session: requests.Session, names: dict[str, list[str]]) -> None:
@@ -102,6 +123,10 @@ def fuzz(operation: Any, session: requests.Session, names: dict[str, list[str]])
             for name, known in names.items():
                 if name in (case.path_parameters or {}):
                     case.path_parameters[name] = data.draw(st.sampled_from(known))
+            if isinstance(case.body, dict) and isinstance(case.body.get("partitions_count"), int):
+                case.body["partitions_count"] %= 3  # each is files on the disk
+            if "timeout" in (case.query or {}) and operation.path.startswith("/consumers/"):
+                case.query["timeout"] = 0  # or it would wait for records that nobody sends
             check(case, session)
 
         one()
@@ -109,7 +134,8 @@ def fuzz(operation: Any, session: requests.Session, names: dict[str, list[str]])
 
 def can_be_wrong(operation: Any) -> bool:
     """Whether there is anything but the names above that a request could have wrong."""
-    return bool(operation.query or operation.headers or operation.path == "/topics/{topic}")
+    has_body = bool(operation.body) and not operation.path.startswith("/hooks/")
+    return bool(operation.query or operation.headers or has_body)
 
 
 def check(case: schemathesis.Case, session: requests.Session) -> None:

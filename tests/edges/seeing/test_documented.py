@@ -12,7 +12,7 @@ import headwater.edges
 from headwater.browse.health import BrokerHealth
 from headwater.edges import counts, families
 
-PAGE = Path(__file__).parents[3] / "docs" / "seeing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
 
 
 def test_the_page_names_every_metric_and_no_other():
@@ -32,5 +32,5 @@ def test_the_page_names_every_metric_and_no_other():
         )
     }
     named = set(re.findall(r"`(headwater_\w+)`", PAGE.read_text(encoding="utf-8")))
-    assert found - named == set(), "docs/seeing.md lacks these"
-    assert named - found == set(), "docs/seeing.md names what there is not"
+    assert found - named == set(), "docs/monitoring.md lacks these"
+    assert named - found == set(), "docs/monitoring.md names what there is not"

@@ -2,7 +2,8 @@
 
 Clients of the older protocol (0–3) send it before they write; with transaction version 2 a Produce does
 it by itself. Versions 4 and 5 are for brokers: several transactions at once, and `verify_only`, which
-only asks. If one partition does not exist none is added, and the others are OPERATION_NOT_ATTEMPTED.
+only asks. If one partition does not exist none is added, and the others are OPERATION_NOT_ATTEMPTED; so it is
+if only the broker writes to one, because the end of the transaction would leave a marker there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.registry import Api, Context, Response
 from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.transaction import TopicPartition
@@ -54,13 +56,17 @@ async def _add(broker: Broker, name: str, producer: Producer, topics: Any, versi
         return dict.fromkeys(wanted, broker.transactions.refusal)
     if not name:
         return dict.fromkeys(wanted, ErrorCode.invalid_request)
-    missing = {each for each in wanted if broker.partition(*each) is None}
-    if missing:
-        return {
-            each: broker.absence(*each) if each in missing else ErrorCode.operation_not_attempted
-            for each in wanted
-        }
+    refused = {each: code for each in wanted if (code := _refusal(broker, *each))}
+    if refused:
+        return {each: refused.get(each, ErrorCode.operation_not_attempted) for each in wanted}
     return dict.fromkeys(wanted, await broker.transactions.add(name, producer, wanted, version))
+
+
+def _refusal(broker: Broker, topic: str, number: int) -> ErrorCode:
+    if internal_topics.written_by_broker(topic):
+        return ErrorCode.invalid_topic_exception
+    is_there = broker.partition(topic, number) is not None
+    return ErrorCode.none if is_there else broker.absence(topic, number)
 
 
 def _verify(broker: Broker, name: str, producer: Producer, topics: Any) -> Errors:

@@ -9,7 +9,7 @@ are no part of a transaction: they are carried out at once, and no abort brings 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from kio.schema.errors import ErrorCode
 
@@ -17,7 +17,7 @@ from headwater.broker import internal_topics
 from headwater.broker.transactions.coordinator import TransactionCoordinator
 from headwater.broker.transactions.moves import Producer
 from headwater.broker.transactions.state_manager import Written
-from headwater.broker.transactions.transaction import TopicPartition
+from headwater.broker.transactions.transaction import TopicPartition, Transaction
 
 IMPLICIT_SINCE = 12
 ABORTABLE_SINCE = 11
@@ -42,17 +42,19 @@ _SENTENCES = {
 class Admission:
     """For one Produce request."""
 
-    def __init__(
-        self,
-        coordinator: TransactionCoordinator,
-        name: str,
-        version: int,
-        partitions: Collection[TopicPartition],
-    ) -> None:
+    def __init__(self, coordinator: TransactionCoordinator, name: str, version: int) -> None:
         self._coordinator = coordinator
         self._name = name
         self._version = version
-        self._partitions = frozenset(partitions)
+        self._partitions: set[TopicPartition] = set()
+        self._added: Transaction | None = None
+        """The value of the transaction that has all of them: as long as it stands, none is to be added."""
+
+    def wants(self, partitions: Iterable[TopicPartition]) -> None:
+        """The request is about these, too."""
+        # Where the broker alone writes, the batch is refused, and no marker is to follow it.
+        own = internal_topics.written_by_broker
+        self._partitions.update(each for each in partitions if not own(each[0]))
 
     def admit(self, producer: Producer, partition: TopicPartition) -> Written | None:
         """What must be durable, too, before the batch is acknowledged. Raises NotAdmitted."""
@@ -71,9 +73,17 @@ class Admission:
     def _ask(
         self, producer: Producer, partition: TopicPartition
     ) -> tuple[ErrorCode, Written | None]:
-        if self._version >= IMPLICIT_SINCE:
-            return self._coordinator.add_now(self._name, producer, self._partitions)
-        return self._coordinator.verify(self._name, producer, partition)
+        coordinator, name = self._coordinator, self._name
+        if partition not in self._partitions:  # it was made after the request had come
+            self._partitions.add(partition)
+            self._added = None
+        known = coordinator.transactions.get(name)
+        if self._version < IMPLICIT_SINCE or (known is not None and known is self._added):
+            return coordinator.verify(name, producer, partition)
+        error, written = coordinator.add_now(name, producer, self._partitions)
+        if error is ErrorCode.none:
+            self._added = coordinator.transactions.get(name)
+        return error, written
 
 
 def for_older_clients(error: ErrorCode, knows_abortable: bool) -> ErrorCode:

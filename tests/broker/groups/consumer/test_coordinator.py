@@ -68,7 +68,7 @@ async def test_a_heartbeat_is_answered_when_its_records_are_durable(desk: Desk) 
     assert (await first).epoch == (await repeated).epoch == 2
 
 
-async def test_a_group_whose_record_was_lost_is_written_as_a_whole(
+async def test_a_group_whose_record_was_lost_is_written_again(
     desk: Desk, make_desk: MakeDesk, image: FakeImage
 ) -> None:
     await beat(desk, joining("m1"))
@@ -80,6 +80,26 @@ async def test_a_group_whose_record_was_lost_is_written_as_a_whole(
 
     again = make_desk(store=desk.store, image=image)
     assert group_of(again).members.keys() == {"m1", "m2"}
+    assert group_of(again).owners == group_of(desk).owners
+    assert group_of(again).epoch == group_of(desk).epoch
+
+
+async def test_what_was_lost_is_written_again_and_not_all_of_a_large_group(
+    desk: Desk, make_desk: MakeDesk, image: FakeImage
+) -> None:
+    """All of it may be more than can be written at once, and then nobody would be answered any more."""
+    for number in range(60):
+        await beat(desk, joining(f"m{number}"))
+    desk.store.failure = OSError("the disk is full")
+    assert (await beat(desk, joining("late"))).error is ErrorCode.not_coordinator
+    desk.store.failure = None
+    before = len(desk.store.log)
+    assert (await beat(desk, joining("later"))).error is ErrorCode.none
+    assert len(desk.store.log) - before < 20
+
+    again = make_desk(store=desk.store, image=image)
+    assert group_of(again).members.keys() == group_of(desk).members.keys()
+    assert group_of(again).target == group_of(desk).target
     assert group_of(again).owners == group_of(desk).owners
     assert group_of(again).epoch == group_of(desk).epoch
 

@@ -68,9 +68,9 @@ class ConsumerGroup:
         """When an assignment that was put off is to be made."""
         self.wake_at: int | None = None
         self.unsaved = False
-        """A record could not be written: the next turn writes the whole group again."""
+        """A record could not be written: the next turn writes it again."""
         self.stale_keys: set[bytes] = set()
-        """Keys to remove when the group is written as a whole."""
+        """Keys of records that could not be written."""
 
     # ---- questions -------------------------------------------------------------------------------
 

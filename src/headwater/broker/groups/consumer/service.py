@@ -266,7 +266,7 @@ class ConsumerGroups:
 
 
 def _nobody_waits(error: ErrorCode) -> None:
-    """A time-out has nobody to answer; if its record is lost, the next turn writes all anew."""
+    """A time-out has nobody to answer; if its record is lost, the next turn writes it anew."""
 
 
 def _code(found: ConsumerMember | ErrorCode) -> ErrorCode:

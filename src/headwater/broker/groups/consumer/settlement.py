@@ -2,8 +2,8 @@
 
 The moves have changed the group in memory already, so an answer must wait until all that the group
 was told before is durable, also if it needs no record itself. If a record cannot be written, memory
-is ahead of the log: whoever waits hears an error and tries again, and the next turn writes the whole
-group anew, in one batch, before anybody is answered.
+is ahead of the log: whoever waits hears an error and tries again, and the next turn writes what was lost
+anew, in one batch with its own, before anybody is answered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Settling:
         core = self._core
         if group.wake_at is not None and core.groups.get(group.id) is group:
             core.deadlines.wake(group.id, group.wake_at)
-        found = _whole(group, changes) if group.unsaved else changes.records()
+        found = _with_stale(group, changes) if group.unsaved else changes.records()
         under_way = self._under_way.setdefault(group.id, _UnderWay())
         if found:
             self._write(group, found, under_way, then)
@@ -50,16 +50,15 @@ class Settling:
     def _write(
         self, group: ConsumerGroup, found: Records, under_way: _UnderWay, then: Then
     ) -> None:
-        whole = group.unsaved
         under_way.batches += 1
 
         def written(error: ErrorCode) -> None:
+            keys = {key for key, _ in found}
             if error is not ErrorCode.none:
-                group.unsaved = True
-                group.stale_keys.update(key for key, _ in found)
-            elif whole:
-                group.unsaved = False
-                group.stale_keys.clear()
+                group.stale_keys |= keys
+            else:
+                group.stale_keys -= keys
+            group.unsaved = bool(group.stale_keys)
             then(error)
             self._one_less(group, under_way)
 
@@ -76,8 +75,11 @@ class Settling:
             follower(error)
 
 
-def _whole(group: ConsumerGroup, changes: Changes) -> Records:
+def _with_stale(group: ConsumerGroup, changes: Changes) -> Records:
+    """What has changed, and what was lost, as it is now. Not all of the group: that may be more than can
+    be written at once."""
+    wanted = group.stale_keys | {key for key, _ in changes.records()}
     changes.everything()
     found = changes.records()
-    present = {key for key, _ in found}
-    return [(key, None) for key in sorted(group.stale_keys - present)] + found
+    gone = group.stale_keys - {key for key, _ in found}
+    return [(key, None) for key in sorted(gone)] + [each for each in found if each[0] in wanted]

@@ -1,0 +1,186 @@
+"""POST /v3/clusters/{id}/topics/{topic}/records: records in, each with its key, headers, partition and time.
+
+One object in the body is answered by one, whose error is the status. Several in a row are stored in their
+order, those that are no good left out, and answered by as many objects in the same order, with status 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import orjson
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headwater.client.errors import BrokerUnreachable, NotThere, RequestRefused
+from headwater.client.publisher import Stored
+from headwater.edges import bodies, counts
+from headwater.edges.context import Context
+from headwater.edges.errors import Overloaded
+from headwater.edges.feeds.bodies import moment
+from headwater.edges.rest.access import NO_PARTITION, check_topic
+from headwater.edges.rest.answers import Json, Refused, Route, answered
+from headwater.edges.rest.cluster import Cluster
+from headwater.edges.rest.formats import BAD_RECORD, Bad, Produced, read
+from headwater.edges.schemas import Schemas
+from headwater.errors import HeadwaterError
+
+WAY = "rest"
+PARSERS = 1
+_UNKNOWN_PARTITION = -190
+"""librdkafka's code of it."""
+_DATA: Json = {
+    "type": ["object", "null"],
+    "required": ["type"],
+    "properties": {"type": {"enum": ["BINARY", "JSON", "STRING"]}, "data": {}},
+}
+_BODY: Json = {
+    "type": "object",
+    "properties": {
+        "partition_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**31 - 1},
+        "headers": {
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string", "minLength": 1},
+                    "value": {"type": ["string", "null"], "description": "base64"},
+                },
+            },
+        },
+        "key": _DATA,
+        "value": {**_DATA, "description": "Missing or null: a tombstone"},
+        "timestamp": {"type": ["string", "null"], "format": "date-time"},
+    },
+}
+_ANSWER: Json = {
+    "type": "object",
+    "required": ["error_code"],
+    "properties": {
+        "error_code": {"type": "integer", "description": "200: stored"},
+        "message": {"type": "string"},
+        "cluster_id": {"type": "string"},
+        "topic_name": {"type": "string"},
+        "partition_id": {"type": "integer"},
+        "offset": {"type": "integer"},
+        "timestamp": {"type": ["string", "integer"]},
+        "key": {"type": "object"},
+        "value": {"type": "object"},
+    },
+}
+
+
+def add_routes(router: APIRouter, context: Context) -> None:
+    cluster, producing = Cluster(context.log), _Producing(context)
+
+    async def post(request: Request, cluster_id: str, topic_name: str) -> Response:
+        check_topic(request, topic_name, "write")
+        await cluster.topic(cluster_id, topic_name)
+        body = await bodies.read(request, context.edges.limits.body_bytes)
+        said = await producing.outcomes(cluster_id, topic_name, body)
+        if len(said) == 1:
+            return _of_one(said[0])
+        together = b"\r\n".join(map(orjson.dumps, said))
+        return Response(together, media_type="application/json")
+
+    said = "Append a record, or several objects in a row; answered once they are on disk"
+    path = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
+    Route("POST", path, said, _ANSWER, body=_BODY, more=(415,)).add(router, post)
+
+
+class _Producing:
+    """From a body to what became of each record."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._schemas = Schemas.of(context)
+        self._threads = ThreadPoolExecutor(PARSERS, thread_name_prefix="rest bodies")
+
+    async def outcomes(self, cluster_id: str, topic: str, body: bytes) -> list[Json]:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, lambda: self._read(topic, body))
+        if not found:
+            raise Refused(400, "the body is empty: send a JSON object for each record")
+        if await self._context.appender.needs_keys(topic):
+            found = [_keyed(topic, each) for each in found]
+        stored = iter(
+            await self._stored(topic, [each for each in found if isinstance(each, Produced)])
+        )
+        return [
+            _error(each.code, each.reason)
+            if isinstance(each, Bad)
+            else _outcome(cluster_id, topic, each, next(stored))
+            for each in found
+        ]
+
+    def _read(self, topic: str, body: bytes) -> list[Produced | Bad]:
+        now_ms = time.time_ns() // 1_000_000
+        return [self._checked(topic, each) for each in read(body, now_ms)]
+
+    def _checked(self, topic: str, each: Produced | Bad) -> Produced | Bad:
+        if isinstance(each, Bad):
+            return each
+        wrong = self._schemas.complaint(topic, each.draft.value)
+        return each if wrong is None else Bad(BAD_RECORD, f"{wrong}: see the topic's JSON Schema")
+
+    async def _stored(self, topic: str, good: Sequence[Produced]) -> list[Stored | HeadwaterError]:
+        drafts = [each.draft for each in good]
+        stored = await self._context.appender.append_each(topic, drafts)
+        size = sum(len(each.value or b"") for each in drafts)
+        counts.arrived(WAY, topic, sum(isinstance(each, Stored) for each in stored), size)
+        return stored
+
+
+def _keyed(topic: str, each: Produced | Bad) -> Produced | Bad:
+    if isinstance(each, Bad) or each.draft.key is not None:
+        return each
+    return Bad(BAD_RECORD, f"{topic} is compacted, and the record has no key: give it one")
+
+
+def _outcome(cluster_id: str, topic: str, sent: Produced, stored: Stored | HeadwaterError) -> Json:
+    if not isinstance(stored, Stored):
+        hint = "" if stored.hint is None else f"; {stored.hint}"
+        return _error(_code(stored), f"{stored}{hint}")
+    at_ms = sent.draft.timestamp_ms
+    assert at_ms is not None
+    said: Json = {
+        "error_code": 200,
+        "cluster_id": cluster_id,
+        "topic_name": topic,
+        "partition_id": stored.partition,
+        "offset": stored.offset,
+        "timestamp": moment(at_ms),
+    }
+    for name, kind, data in (
+        ("key", sent.key_type, sent.draft.key),
+        ("value", sent.value_type, sent.draft.value),
+    ):
+        if data is not None:
+            said[name] = {"type": kind, "size": len(data)}
+    return said
+
+
+def _code(error: HeadwaterError) -> int:
+    if isinstance(error, RequestRefused) and error.code == _UNKNOWN_PARTITION:
+        return NO_PARTITION
+    if isinstance(error, NotThere):
+        return 40401
+    if isinstance(error, Overloaded):
+        return 429
+    return 503 if isinstance(error, BrokerUnreachable) else 400
+
+
+def _error(code: int, message: str) -> Json:
+    counts.refused(WAY, "record")
+    return {"error_code": code, "message": message}
+
+
+def _of_one(said: Json) -> Response:
+    code = said["error_code"]
+    assert isinstance(code, int)
+    return answered(said, code if code < 1000 else code // 100)

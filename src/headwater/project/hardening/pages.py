@@ -1,0 +1,91 @@
+"""Lines of the hardening list that are about the edges and the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from headwater.project.doctor import Finding
+from headwater.project.file import Project
+from headwater.project.hardening.findings import failed, fine
+from headwater.project.parts import CONSOLE_LISTEN, EDGES_LISTEN
+from headwater.project.ports import is_loopback, split
+
+_LIMITS = ("requests_per_second", "bytes_per_second", "requests_at_once", "body_bytes")
+_Section = Mapping[str, object]
+
+
+def _page_tls(name: str, section: _Section | None, default: str) -> Finding:
+    if section is None:
+        return fine(name, "there is none")
+    listen = str(section.get("listen", default))
+    if is_loopback(split(listen)[0]) or section.get("tls"):
+        return fine(name, f"{listen} is {'encrypted' if section.get('tls') else 'this machine'}")
+    where = name.partition(":")[0]
+    remedy = f"in [{where}]: tls = true, with the ssl.… of [log.settings]; or listen at 127.0.0.1"
+    return failed(name, f"{listen} sends tokens and records open over the network", remedy)
+
+
+def edges_tls(project: Project) -> Finding:
+    return _page_tls("edges: TLS", project.edges, EDGES_LISTEN)
+
+
+def edges_tokens(project: Project) -> Finding:
+    name = "edges: tokens"
+    if project.edges is None:
+        return fine(name, "there are no edges")
+    tokens = _section(project.edges, "tokens")
+    if not tokens and not project.edges.get("oidc"):
+        remedy = 'write [edges.tokens.NAME] with secret = "${NAME}", read = […] and write = […]'
+        return failed(name, "any program of this machine may read and write", remedy)
+    for token, section in tokens.items():
+        ways = section if isinstance(section, Mapping) else {}
+        for way in ("read", "write", "admin"):
+            if "*" in (ways.get(way) or ()):
+                remedy = f'in [edges.tokens.{token}]: {way} = ["orders", "shop.*"], what it needs'
+                return failed(name, f"the token {token} may {way} everything", remedy)
+    return fine(name, "each names what it may read and write")
+
+
+def edges_limits(project: Project) -> Finding:
+    name = "edges: limits"
+    limits = _section(project.edges or {}, "limits")
+    off = [each for each in _LIMITS if limits.get(each) == 0]
+    if off:
+        remedy = f"in [edges.limits]: take {', '.join(off)} = 0 out"
+        return failed(name, f"one sender may use up everything: {', '.join(off)}", remedy)
+    return fine(name, "rates, bytes and connections of a sender are bounded")
+
+
+def webhooks(project: Project) -> Finding:
+    name = "edges: webhooks"
+    for hook, section in _section(project.edges or {}, "webhooks").items():
+        to = section.get("to") if isinstance(section, Mapping) else None
+        parts = urlsplit(to if isinstance(to, str) else "")
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            remedy = f'in [edges.webhooks.{hook}]: to = "https://…"'
+            return failed(name, f"{hook} sends records open over the network", remedy)
+    return fine(name, "none sends records in clear")
+
+
+def console_tls(project: Project) -> Finding:
+    return _page_tls("console: TLS", project.console, CONSOLE_LISTEN)
+
+
+def console_login(project: Project) -> Finding:
+    name = "console: login"
+    if project.console is None:
+        return fine(name, "there is no console")
+    if not any(project.console.get(each) for each in ("token", "tokens", "users", "oidc")):
+        remedy = 'write [console.users] with ann = "administrator", or [console.tokens] with a role'
+        return failed(name, "whoever opens the page may change everything", remedy)
+    roles = ("tokens", "users", "oidc", "read_only")
+    if not any(project.console.get(each) for each in roles):
+        remedy = 'in place of token: [console.tokens] with reader = "${…}" and operator = "${…}"'
+        return failed(name, "one token for all: everybody is administrator", remedy)
+    return fine(name, "everybody signs in, and has a role")
+
+
+def _section(of: _Section, name: str) -> _Section:
+    found = of.get(name)
+    return found if isinstance(found, Mapping) else {}
