@@ -27,7 +27,9 @@ _WHO = """
 <q-td :props="props"><div>{{ props.value }}</div>
   <div class="hw-soft hw-small">{{ props.row.client }}</div></q-td>
 """
-_DETAILS = '<q-td :props="props" class="hw-mono hw-small hw-wrap" style="min-width: 20rem">{{ props.value }}</q-td>'
+_DETAILS = """
+<q-td :props="props" class="hw-mono hw-small hw-wrap" style="min-width: 20rem">{{ props.value }}</q-td>
+"""
 _OUTCOME = """
 <q-td :props="props"><span :class="'hw-state hw-' + props.row.tone">
   <span class="hw-dot" aria-hidden="true"></span><span>{{ props.value }}</span></span></q-td>
