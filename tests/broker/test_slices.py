@@ -53,6 +53,31 @@ REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
         {"resources": [{"resource_type": 2, "resource_name": name} for name in NAMES]},
     ),
     "delete_groups": (2, {"groups_names": NAMES}),
+    "elect_leaders": (
+        2,
+        {"topic_partitions": [{"topic": "t", "partitions": list(range(MANY))}], "timeout": 1000},
+    ),
+    "alter_partition_reassignments": (
+        1,
+        {"topics": [{"name": "t", "partitions": [{"partition_index": n} for n in range(MANY)]}]},
+    ),
+    "describe_quorum": (
+        2,
+        {
+            "topics": [
+                {"topic_name": "t", "partitions": [{"partition_index": n} for n in range(MANY)]}
+            ]
+        },
+    ),
+    "describe_share_group_offsets": (
+        1,
+        {
+            "groups": [
+                {"group_id": "s", "topics": [{"topic_name": "t", "partitions": [*range(MANY)]}]},
+                {"group_id": "all", "topics": None},
+            ]
+        },
+    ),
     "describe_producers": (0, {"topics": [{"name": "t", "partition_indexes": list(range(MANY))}]}),
     "describe_transactions": (0, {"transactional_ids": NAMES}),
     "consumer_group_describe": (1, {"group_ids": NAMES}),
@@ -64,6 +89,11 @@ REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
 def broker(data: Path) -> Iterator[Serving]:
     with serving(data) as running:
         running.create("t", 3)
+        with running.wire() as wire:
+            begin = [{"partition_index": 0, "start_offset": 0}]
+            asked = [{"topic_name": "t", "partitions": begin}]
+            answer = wire.ask("alter_share_group_offsets", 0, group_id="s", topics=asked)
+            assert answer.error_code is ErrorCode.none, answer
         yield running
 
 

@@ -5,6 +5,7 @@ Standard library and headwater alone: there is no pytest here. Whatever goes wro
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
+
+from headwater.oidc.errors import TokenRefused
 
 PATIENCE_S = 120.0
 
@@ -211,6 +214,26 @@ def answers(url: str) -> bool:
         return False
 
 
+def oidc() -> None:
+    """A broker that takes tokens starts, and finds that this is none."""
+    from headwater.broker.broker import Broker
+
+    settings: dict[str, object] = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.expected.issuer": "https://issuer.example",
+        "sasl.oauthbearer.expected.audience": "log",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        policy = Broker(folder, None, settings).doors.listeners[0].policy
+    assert policy is not None and policy.bearers is not None
+    try:
+        asyncio.run(policy.bearers.identity("no.token.atall"))
+    except TokenRefused:
+        return
+    raise AssertionError("it took anything for a token")
+
+
 JOBS: dict[str, Callable[[], None]] = {
     "": core,
     "spark": spark,
@@ -225,6 +248,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "events": events,
     "edges": edges,
     "console": console,
+    "oidc": oidc,
 }
 
 if __name__ == "__main__":

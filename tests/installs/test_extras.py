@@ -46,6 +46,7 @@ def modules(package: str) -> list[str]:
         ("events", ["events"]),
         ("edges", ["edges"]),
         ("console", ["console"]),
+        ("oidc", ["oidc"]),
         ("postgres", ["capture/postgres"]),
         ("mysql", ["capture/mysql"]),
         ("mongodb", ["capture/mongodb"]),

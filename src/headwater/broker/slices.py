@@ -75,10 +75,14 @@ PATHS = {
     23: Path(("topics", "partitions"), ("topics", "partitions")),
     32: Path(("resources",), ("results",), once=True),
     42: Path(("groups_names",), ("results",)),
+    43: Path(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),
+    45: Path(("topics", "partitions"), ("responses", "partitions")),
+    55: Path(("topics", "partitions"), ("topics", "partitions")),
     61: Path(("topics", "partition_indexes"), ("topics", "partitions"), once=True),
     65: Path(("transactional_ids",), ("transaction_states",), once=True),
     69: Path(("group_ids",), ("groups",), once=True),
     77: Path(("group_ids",), ("groups",), once=True),
+    90: Path(("groups", "topics", "partitions"), ("groups", "topics", "partitions"), once=True),
 }
 """By API key; versions that have no such array are not sliced."""
 

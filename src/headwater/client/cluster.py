@@ -36,6 +36,7 @@ from headwater.client.constants import (
 )
 from headwater.client.error_codes import TryAgain, check
 from headwater.client.errors import BrokerUnreachable
+from headwater.client.options import addresses
 
 __all__ = [
     "EARLIEST",
@@ -79,7 +80,7 @@ class Cluster:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
         self._context = security.tls_context(settings)
-        self._bootstrap = api.addresses(settings["bootstrap.servers"])
+        self._bootstrap = addresses(settings["bootstrap.servers"])
         self._connections: dict[tuple[int, str], Connection] = {}
         self._any: Connection | None = None
         self._brokers: dict[int, tuple[str, int]] = {}
@@ -87,9 +88,8 @@ class Cluster:
         self.deadline_s = _seconds(settings, "default.api.timeout.ms", 60_000)
 
     def close(self) -> None:
-        for each in [*self._connections.values(), self._any]:
-            if each is not None:
-                each.close()
+        for each in filter(None, [*self._connections.values(), self._any]):
+            each.close()
         self._connections.clear()
         self._any = None
 

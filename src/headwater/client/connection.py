@@ -12,6 +12,7 @@ from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything
 import socket
 import ssl
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -24,19 +25,21 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader
 
 from headwater.client import security
-from headwater.client.errors import BrokerUnreachable, LoginRefused, RequestRefused
+from headwater.client.errors import LoginRefused, RequestRefused
+from headwater.oidc.errors import IssuerUnreachable
 from headwater.wire.writer import entity_writer
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 SASL_HANDSHAKE, API_VERSIONS, CREATE_TOPICS = 17, 18, 19
 INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN = 22, 24, 25, 26
 TXN_OFFSET_COMMIT, OFFSET_COMMIT, OFFSET_FETCH = 28, 8, 9
-DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, SASL_AUTHENTICATE = 32, 35, 36
-DESCRIBE_CLUSTER = 60
+DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, SASL_AUTHENTICATE, DESCRIBE_CLUSTER = 32, 35, 36, 60
 
 _FRAME_BYTES_MAX = 1 << 30
 """A size beyond this is no answer of Kafka's: something else listens there."""
 _SIZE = struct.Struct(">i")
+_LOGIN = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+_RENEW_AT = 0.8  # of the time that a login is good for
 
 Room = Callable[[int], memoryview]
 """Gives memory of a size, for an answer to be read into."""
@@ -67,6 +70,7 @@ class Connection:
         self._waiting: deque[tuple[int, int, int]] = deque()
         self._socket = _connect(address, context, timeout_s)
         self.versions: dict[int, tuple[int, int]] = {}
+        self._renew_at = 0.0
         try:
             self._learn_versions()
             if settings.get("security.protocol", "").upper().startswith("SASL"):
@@ -106,15 +110,15 @@ class Connection:
 
     def ask(self, api: int, body: Mapping[str, Any], most: int | None = None) -> Any:
         """One request, and its answer as an entity."""
-        if (
-            self._waiting
-        ):  # whoever sent before has gone without its answer: the next one would be that
+        if self._waiting:  # who sent before has gone without its answer: the next one would be that
             raise Disconnected(f"{self._where}: an answer was never read")
         self.send(api, body, most)
         return self.receive()
 
     def send(self, api: int, body: Mapping[str, Any], most: int | None = None) -> int:
         """Send without waiting; the version in which it was said."""
+        if self._renew_at and self._may_renew(api):
+            self._log_in()
         version = self.version(api, most) if self.versions or api != API_VERSIONS else 0
         self._correlation += 1
         frame = _encode(api, version, self._correlation, self._client_id, body)
@@ -124,6 +128,10 @@ class Connection:
             raise Disconnected(f"{self._where}: {error}") from error
         self._waiting.append((self._correlation, api, version))
         return version
+
+    def _may_renew(self, api: int) -> bool:
+        """KIP-368: a login that ends is renewed on its connection."""
+        return api not in _LOGIN and not self._waiting and time.monotonic() >= self._renew_at
 
     def receive(self) -> Any:
         """The next answer, as an entity."""
@@ -182,16 +190,21 @@ class Connection:
                 f"The broker at {self._where} does not offer {mechanism}.",
                 hint=f"It offers {offered}: set kafka.sasl.mechanism.",
             )
-        security.log_in(self._settings, self._exchange)
+        try:
+            security.log_in(self._settings, self._exchange)
+        except IssuerUnreachable as error:
+            raise Disconnected(error.sentence) from error
 
     def _exchange(self, token: bytes) -> bytes:
         answer = self.ask(SASL_AUTHENTICATE, {"auth_bytes": token}, 2)
         if answer.error_code is not ErrorCode.none:
-            user = self._settings["sasl.username"]
+            user = security.user(self._settings)
             raise LoginRefused(
                 f"The broker at {self._where} refused user {user!r}: {answer.error_message}.",
                 hint="Check kafka.sasl.username, kafka.sasl.password and kafka.sasl.mechanism.",
             )
+        lifetime_s = answer.session_lifetime.total_seconds()
+        self._renew_at = time.monotonic() + lifetime_s * _RENEW_AT if lifetime_s else 0.0
         return bytes(answer.auth_bytes)
 
 
@@ -221,19 +234,6 @@ def _connect(
                 hint="Check kafka.security.protocol, and whether it asks for a certificate.",
             ) from None
         raise Disconnected(f"{address[0]}:{address[1]}: {error}") from error
-
-
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """The `host:port` pairs of `bootstrap.servers`; IPv6 addresses stand in brackets."""
-    found = []
-    for each in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = each.rpartition(":")
-        if not colon or not port.isdigit() or not host:
-            raise BrokerUnreachable(
-                f"{each!r} is no address of a broker.", hint="Write host:port, host:port."
-            )
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    return found
 
 
 # ---- messages ----------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-from headwater.client.errors import BadOption
+from headwater.client.errors import BadOption, BrokerUnreachable
 
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
 RECONNECT_MS, RECONNECT_MAX_MS = 50, 250
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _JAAS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
@@ -133,10 +133,28 @@ def _check_security(settings: dict[str, str]) -> None:
             f"kafka.sasl.mechanism is {mechanism or 'missing'}.",
             hint="It must be one of " + ", ".join(MECHANISMS) + ".",
         )
-    if "sasl.username" not in settings or "sasl.password" not in settings:
+    if mechanism == "OAUTHBEARER":
+        _check_grant(settings)
+    elif "sasl.username" not in settings or "sasl.password" not in settings:
         raise BadOption(
             f"{protocol} needs a user.",
             hint="Give kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config.",
+        )
+
+
+def _check_grant(settings: dict[str, str]) -> None:
+    """In librdkafka's words, so that all of our clients can be given the same ones."""
+    needed = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "https://…/token",
+        "sasl.oauthbearer.client.id": "NAME",
+        "sasl.oauthbearer.client.secret": "${SECRET}",
+    }
+    missing = [f"kafka.{name}={value}" for name, value in needed.items() if not settings.get(name)]
+    if missing or settings["sasl.oauthbearer.method"].lower() != "oidc":
+        raise BadOption(
+            "OAUTHBEARER needs to know where to get its tokens (client credentials grant).",
+            hint="Give " + ", ".join(missing or ["kafka.sasl.oauthbearer.method=oidc"]) + ".",
         )
 
 
@@ -146,6 +164,11 @@ _SAME_IN_LIBRDKAFKA = (
     "sasl.mechanism",
     "sasl.username",
     "sasl.password",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
     "ssl.ca.location",
     "ssl.ca.pem",
     "ssl.certificate.location",
@@ -219,4 +242,17 @@ def librdkafka_settings(settings: Mapping[str, str]) -> dict[str, str]:
     if "ssl.endpoint.identification.algorithm" in settings:
         named = settings["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = named or "none"
+    return found
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """The `host:port` pairs of `bootstrap.servers`; IPv6 addresses stand in brackets."""
+    found = []
+    for each in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = each.rpartition(":")
+        if not colon or not port.isdigit() or not host:
+            raise BrokerUnreachable(
+                f"{each!r} is no address of a broker.", hint="Write host:port, host:port."
+            )
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return found

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headwater.client.errors import BadOption, LoginRefused
+from headwater.oidc.errors import BadIssuer, TokenRefused
+from headwater.oidc.grants import Grant, tokens
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NO_NAMES = ("", "none")
@@ -87,11 +89,37 @@ def _identify(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
 def log_in(settings: Mapping[str, str], exchange: Exchange) -> None:
     """Go through the mechanism's steps; LoginRefused if the server turns out not to know the user."""
     mechanism = settings["sasl.mechanism"].upper()
+    if mechanism == "OAUTHBEARER":
+        _bearer(settings, exchange)
+        return
     user, password = settings["sasl.username"], settings["sasl.password"]
     if mechanism == "PLAIN":
         exchange(f"\0{user}\0{password}".encode())
     else:
         _scram(mechanism, user, password, exchange)
+
+
+def user(settings: Mapping[str, str]) -> str:
+    """As whom one logs in."""
+    return settings.get("sasl.username") or settings.get("sasl.oauthbearer.client.id", "")
+
+
+def _bearer(settings: Mapping[str, str], exchange: Exchange) -> None:
+    """RFC 7628, the client's side. Raises IssuerUnreachable where there is no token to be had now."""
+    grant = Grant(
+        settings["sasl.oauthbearer.token.endpoint.url"],
+        settings["sasl.oauthbearer.client.id"],
+        settings["sasl.oauthbearer.client.secret"],
+        settings.get("sasl.oauthbearer.scope", ""),
+    )
+    try:
+        token = tokens(grant).now()
+    except (BadIssuer, TokenRefused) as error:
+        raise LoginRefused(error.sentence, hint=error.hint) from None
+    status = exchange(b"n,,\1auth=Bearer %b\1\1" % token.encode())
+    if status:
+        exchange(b"\1")
+        raise LoginRefused(f"The broker refused the token: {status[:200]!r}.")
 
 
 def _scram(mechanism: str, user: str, password: str, exchange: Exchange) -> None:

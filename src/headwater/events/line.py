@@ -23,6 +23,7 @@ from typing import NamedTuple
 from headwater.client import security
 from headwater.client.connection import Disconnected
 from headwater.client.errors import LoginRefused
+from headwater.oidc.errors import IssuerUnreachable
 
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
 _PARTITION = struct.Struct(">ihqqq")
@@ -181,14 +182,17 @@ class Line(asyncio.Protocol):
             asking = self._ask(_SASL_AUTHENTICATE, 1, [struct.pack(">i", len(token)), token])
             said = asyncio.run_coroutine_threadsafe(asking, loop).result()
             if said[:2] != b"\0\0":
-                user = settings["sasl.username"]
+                user = security.user(settings)
                 raise LoginRefused(f"The broker refused user {user!r}.", hint="Check its password.")
             at = 4 + max(int.from_bytes(said[2:4], "big", signed=True), 0)
             size = int.from_bytes(said[at : at + 4], "big", signed=True)
             return said[at + 4 : at + 4 + size]
 
         # The steps of SCRAM are written for a thread that waits.
-        await asyncio.to_thread(security.log_in, settings, exchange)
+        try:
+            await asyncio.to_thread(security.log_in, settings, exchange)
+        except IssuerUnreachable as error:
+            raise Disconnected(error.sentence) from error
 
     async def _ask(self, api: int, version: int, parts: list[bytes]) -> bytes:
         waiting: asyncio.Future[bytes | None] = self._loop.create_future()

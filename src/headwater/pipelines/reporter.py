@@ -1,14 +1,14 @@
 """What a query tells the log about itself: its position as a consumer group, its progress as records.
 
-Owned by one `Query`, called from its thread. Spark's reports are taken as they come; offsets are committed
-as soon as they have changed; a record is appended once a second while there is something to tell.
+Owned by one `Query`, called from its thread. Spark's reports are taken as they come; once a second, while
+there is something to tell, offsets are committed and a record is appended.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from headwater.client import backlog, groups
@@ -18,7 +18,7 @@ from headwater.pipelines import progress
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import brief
 
-RECORD_EVERY_S, HEARTBEAT_S = 1.0, 10.0
+TELL_EVERY_S, HEARTBEAT_S = 1.0, 10.0
 
 
 def _now_ms() -> int:
@@ -36,6 +36,7 @@ class Telling:
         self._gathered = progress.Gathered()
         self._position: dict[progress.Partition, int] = {}
         self._committed: dict[progress.Partition, int] = {}
+        self._committed_at = 0.0
         self._letters: dict[progress.Partition, int] | None = None
         """Up to where dead letters have been counted; None where there cannot be any."""
         self._freshness_ms: int | None = None
@@ -51,7 +52,7 @@ class Telling:
 
     def take(self, spark_query: Any) -> None:
         """Read the reports that were not seen yet."""
-        for report in self._reports(spark_query):
+        for report in self._new(_newest_first(spark_query)):
             before = self._gathered.batches
             self._gathered.add(report)
             self.batches += self._gathered.batches - before
@@ -60,11 +61,13 @@ class Telling:
     def tell(self, *, force: bool = False) -> None:
         """Commit the group's offsets, and append a record when it is time for one."""
         try:
-            if self._position != self._committed:
+            now = time.monotonic()
+            due = force or now - self._committed_at >= TELL_EVERY_S
+            if due and self._position != self._committed:
                 groups.commit(self._log, self._view.group, self._position)
-                self._committed = dict(self._position)
-            since = time.monotonic() - self._recorded
-            busy = self._gathered.batches > 0 and since >= RECORD_EVERY_S
+                self._committed, self._committed_at = dict(self._position), now
+            since = now - self._recorded
+            busy = self._gathered.batches > 0 and since >= TELL_EVERY_S
             if self._gathered.last and (force or busy or since >= HEARTBEAT_S):
                 self._record()
             self._complained = False
@@ -82,21 +85,18 @@ class Telling:
     def _publish(self, said: Mapping[str, object]) -> None:
         self._log.post(progress.TOPIC, self._view.name, json.dumps(said).encode())
 
-    def _reports(self, spark_query: Any) -> list[progress.Report]:
-        """Oldest first. All recent ones only if more than one can be new: they are many."""
-        last = spark_query.lastProgress
-        if last is None:
-            return []
-        report = json.loads(last.json)
-        if report["timestamp"] == self._seen:
-            return []
-        if self._seen and report["batchId"] == self._gathered.last.get("batchId"):
-            new = [report]
-        else:
-            every = [json.loads(each.json) for each in spark_query.recentProgress]
-            new = [each for each in every if each["timestamp"] > self._seen]
-        self._seen = report["timestamp"]
-        return new
+    def _new(self, texts: Iterator[str]) -> list[progress.Report]:
+        """Oldest first; looked for from the newest on, as those that were seen are many."""
+        new: list[progress.Report] = []
+        for text in texts:
+            report = json.loads(text)
+            if report["timestamp"] <= self._seen:
+                break
+            if not new or report["timestamp"] < new[-1]["timestamp"]:
+                new.append(report)
+        if new:
+            self._seen = new[0]["timestamp"]
+        return new[::-1]
 
     def _record(self) -> None:
         ends = self._log.ends(self._position)
@@ -135,3 +135,18 @@ class Telling:
             return None
         counted, self._letters = backlog.count(self._log, self._letters)
         return counted
+
+
+def _newest_first(spark_query: Any) -> Iterator[str]:
+    """Reports of a query as JSON; each is asked for only when it is wanted, and the last may come twice."""
+    java = getattr(spark_query, "_jsq", None)
+    if java is None:  # our own query, or one of Spark Connect's
+        if (last := spark_query.lastProgress) is not None:
+            yield last.json
+            yield from (each.json for each in reversed(spark_query.recentProgress))
+        return
+    # Past PySpark, which reads and understands all that there are to show the last.
+    if (last := java.lastProgress()) is not None:
+        yield str(last.json())
+        recent = java.recentProgress()
+        yield from (str(recent[n].json()) for n in reversed(range(len(recent))))

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from headwater.spark.source.tail import RangeReader, Tail
     from headwater.views.tables.decoding import Table
     from headwater.views.tables.plan import Plan
+    from headwater.views.tables.replaying import Kept
 
 RECORDS_AT_ONCE = 200_000
 """Of a batch, where the view does not say: its changes, and what they touch, are in memory."""
-
 
 _CLIENT_ID = "kafka.client.id"
 _MAKING = threading.Lock()
@@ -120,7 +120,7 @@ def _is_added_to(view: View, frame: DataFrame, tables: Tables) -> bool:
     )
 
 
-def result_of(view: View, context: Context) -> DataFrame:
+def result_of(view: View, context: Context, keep: Kept) -> DataFrame:
     """What a view's function gives at the pinned position of a context, from the log as a whole."""
     from headwater.views.tables import replaying
 
@@ -132,7 +132,7 @@ def result_of(view: View, context: Context) -> DataFrame:
             starting=mention.starting,
             options=mention.options,
         )
-        return replaying.rows(records, mention.table)
+        return replaying.rows(records, mention.table, keep)
 
     assert context.pinned is not None
     with within(context), ExitStack() as how:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ from headwater.views.operate import verification_log
 from headwater.views.operate.differences import Report
 from headwater.views.operate.repair import Repair, has_copies, must_be_repairable, repair_rows
 from headwater.views.operate.versions import versions_of
+from headwater.views.tables.replaying import Kept
 from headwater.views.targets.contract import Applied, Kind, Shape, Target
 
 if TYPE_CHECKING:
@@ -94,12 +95,8 @@ def verified(
     report = verify(checking, repair=repair)
     if report.is_right:
         where = (view.name, view.version, view.where)
-        verification_log.note(
-            {**order.client, "bootstrap.servers": order.bootstrap},
-            *where,
-            report.position,
-            report.rows,
-        )
+        client = {**order.client, "bootstrap.servers": order.bootstrap}
+        verification_log.note(client, *where, report.position, report.rows)
     return report
 
 
@@ -121,6 +118,7 @@ class Checking:
     say: Callable[[str], None]
     local: bool = True
     """Whether Spark's executors see this machine's files."""
+    keep: Kept = field(default_factory=Kept)
 
 
 def verify(checking: Checking, *, repair: bool = False) -> Report:
@@ -130,6 +128,7 @@ def verify(checking: Checking, *, repair: bool = False) -> Report:
     if repair:
         must_be_repairable(shape)
     with ExitStack() as scratch:
+        scratch.callback(checking.keep.forget)
         folder = scratch.enter_context(tempfile.TemporaryDirectory(prefix="headwater-verify-"))
         applied, found = _taken(checking, target, Path(folder))
         checking.say(f"the view is at {applied.position}")
@@ -184,7 +183,7 @@ def _opened(checking: Checking) -> tuple[Shape, Target]:
 def _called(checking: Checking, position: Position) -> DataFrame:
     view = checking.view
     try:
-        return result_of(view, checking.context(position))
+        return result_of(view, checking.context(position), checking.keep)
     except HeadwaterError:
         raise
     except Exception as error:

@@ -150,6 +150,24 @@ async def test_the_state_topic_is_pruned_and_an_idle_group_survives_it(tmp_path:
         assert (shape(await keeper(again, "idle")), shape(await keeper(again, "busy"))) == before
 
 
+async def test_one_that_cannot_be_written_keeps_no_other_from_being_pruned(tmp_path: Path) -> None:
+    two = {**EVERY, "share.coordinator.state.topic.num.partitions": 2}
+    async with Broker(tmp_path, "127.0.0.1:0", two, clock=ManualClock()) as node:
+        found = [await keeper(node, f"g{n}") for n in range(8)]
+        fenced = found[0]
+        number = node.shares.states.known[fenced.key].number
+        busy = next(k for k in found if node.shares.states.known[k.key].number != number)
+        for offset in range(20):
+            take(busy, "a", 1)
+            await settle(busy, "a", offset, offset, Ack.ACCEPT)
+        for each in found:
+            node.shares.states.known[each.key].snapshot_at -= 10_000  # as if they lay far back
+        node.topics.partitions[NAME, number].log.fenced = True
+        await node.shares.tidy()
+        log = node.topics.partitions[NAME, 1 - number].log
+        assert 0 < log.next_offset - log.start_offset < 20
+
+
 async def test_a_deleted_group_and_a_deleted_topic_are_forgotten_for_good(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         await keeper(node, "gone")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headwater.cli.pipeline_words import order_of, understood
+from headwater.client.log import Log
 from headwater.pipelines import progress
 from headwater.pipelines.checkpoints import Checkpoints, Shape
 from headwater.pipelines.context import WHOLE, Context
@@ -17,6 +20,7 @@ from headwater.pipelines.errors import PipelineError, StateMisfit, brief, misfit
 from headwater.pipelines.loop import IDLE_STEP_S, QUIET_STEPS, STEP_S, Pace
 from headwater.pipelines.mistakes import Backoff
 from headwater.pipelines.plan import parse
+from headwater.pipelines.reporter import Telling
 from headwater.pipelines.targets import refuse_leftovers
 
 NO_SPARK: Any = None
@@ -190,6 +194,48 @@ def test_several_reports_become_one_record_with_counts_summed_and_states_last():
     assert (said["batch_ms_max"], said["state_rows"], said["state_bytes"]) == (50, 4, 10)
     assert (said["lag_seconds"], said["position"]) == (1.5, {"o": {"0": 5}})
     assert said["freshness_seconds"] == 0.25
+
+
+class Reports:
+    """What a query has reported; as many as Spark keeps, with a note of how many were asked for."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.asked = 0
+
+    def add(self, batch: int) -> None:
+        said = {"timestamp": f"2026-01-01T00:00:{batch:02}.000Z", "batchId": batch}
+        self.texts.append(json.dumps({**said, "numInputRows": 1, "batchDuration": 1}))
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802
+        return self._seen(self.texts[-1]) if self.texts else None
+
+    @property
+    def recentProgress(self) -> list[Any]:  # noqa: N802
+        return [self._seen(text) for text in self.texts]
+
+    def _seen(self, text: str) -> Any:
+        self.asked += 1
+        return SimpleNamespace(json=text)
+
+
+def test_every_report_counts_once_and_old_ones_are_not_asked_for_again():
+    log = Log("127.0.0.1:1", {})
+    telling, reports = Telling(View("told", print, "topic:told"), log, print), Reports()
+    telling.take(reports)
+    for batch in range(3):
+        reports.add(batch)
+    telling.take(reports)
+    assert telling.batches == 3
+    reports.asked = 0
+    telling.take(reports)
+    assert (telling.batches, reports.asked) == (3, 1)
+    for batch in range(3, 5):
+        reports.add(batch)
+    telling.take(reports)
+    assert telling.batches == 5
+    log.close()
 
 
 def test_a_batch_says_where_it_began_and_when_it_was_shown():

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.views.tables.decoding import Table
-from headwater.views.tables.replaying import rows
+from headwater.views.tables.replaying import Kept, rows
 
 RECORD = "topic STRING, key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
@@ -22,9 +22,10 @@ def kept(spark: SparkSession, *records: tuple[str | None, Any]) -> list[tuple[An
         ("people", _bytes(key), _bytes(value), 0, offset, moment)
         for offset, (key, value) in enumerate(records)
     ]
-    return sorted(
-        tuple(row) for row in rows(spark.createDataFrame(listed, RECORD), people).collect()
-    )
+    keep = Kept()
+    found = rows(spark.createDataFrame(listed, RECORD), people, keep).collect()
+    keep.forget()
+    return sorted(tuple(row) for row in found)
 
 
 def _bytes(value: Any) -> bytearray | None:

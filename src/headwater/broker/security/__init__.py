@@ -5,7 +5,7 @@
 | `listeners` | the addresses, each with its security protocol; what may be open to the network |
 | `tls` | PEM files to an SSL context |
 | `principal` | who a client is; names from certificates |
-| `scram`, `login` | SASL: the two kinds of proof, and one connection's way through them |
+| `scram`, `plain`, `bearer`, `login` | SASL: the kinds of proof, and one connection's way through them |
 | `credentials` | users' salted keys, a view of the catalogue |
 | `acls`, `authorizer` | who may do what with which resource, a view of the catalogue |
 | `rules/` | for each API, which of its parts need which permission |

@@ -12,8 +12,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from headwater.broker.security import tls
+from headwater.broker.security.bearer import OAUTHBEARER
 from headwater.broker.security.credentials import jaas_users
 from headwater.broker.security.listeners import (
     BadListener,
@@ -27,6 +29,11 @@ from headwater.broker.security.login import Policy
 from headwater.broker.security.principal import BadRule, PrincipalRules
 from headwater.broker.settings import Settings
 from headwater.broker.supervisor import Supervisor
+from headwater.oidc.claims import Rules
+from headwater.oidc.errors import BadIssuer
+
+if TYPE_CHECKING:
+    from headwater.oidc.validator import Validator
 
 logger = logging.getLogger("headwater.security")
 
@@ -66,7 +73,8 @@ class Doors:
             )
         line = self._settings.of_listener(listener.name).get("plain.sasl.jaas.config") or ""
         session_ms = option(self._settings, listener, "connections.max.reauth.ms")
-        return Policy(tuple(mechanisms), max(session_ms, 0), jaas_users(line))
+        bearers = _bearers(self._settings, listener) if OAUTHBEARER in mechanisms else None
+        return Policy(tuple(mechanisms), max(session_ms, 0), jaas_users(line), bearers)
 
     def _rules(self, listener: Listener) -> PrincipalRules:
         try:
@@ -153,3 +161,42 @@ class Doors:
             server.close()
         for listener in self.listeners:
             release(listener)
+
+
+def _bearers(settings: Settings, listener: Listener) -> Validator:
+    """What judges the tokens that are shown at this listener (KIP-768). Raises BadListener.
+
+    The library is loaded here, and only where OAUTHBEARER is offered: the broker's process stays light.
+    Unlike in Kafka, issuer and audience must be named: a token for anything else would open the log.
+    """
+    try:
+        from headwater.oidc.keys import Keys
+        from headwater.oidc.validator import Validator
+    except ImportError as error:
+        raise BadListener(
+            f"OAUTHBEARER at {listener.name} needs the library {error.name}, which is not installed",
+            hint="pip install 'headwater[oidc]'",
+        ) from None
+
+    def said(name: str) -> str:
+        return str(option(settings, listener, name) or "")
+
+    rules = Rules(
+        issuer=said("sasl.oauthbearer.expected.issuer"),
+        audiences=tuple(option(settings, listener, "sasl.oauthbearer.expected.audience")),
+        principal_claim=said("sasl.oauthbearer.sub.claim.name"),
+        scope_claim=said("sasl.oauthbearer.scope.claim.name"),
+        skew_s=option(settings, listener, "sasl.oauthbearer.clock.skew.seconds"),
+    )
+    wait_ms = option(settings, listener, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
+    refresh_ms = option(settings, listener, "sasl.oauthbearer.jwks.endpoint.refresh.ms")
+    url = said("sasl.oauthbearer.jwks.endpoint.url")
+    try:
+        keys = Keys(rules.issuer, url, refresh_s=refresh_ms / 1000, retry_s=wait_ms / 1000)
+        return Validator(rules, keys)
+    except BadIssuer as error:
+        raise BadListener(
+            f"nobody could log in at {listener.name} by OAUTHBEARER: {error.sentence}",
+            hint="set sasl.oauthbearer.expected.issuer, sasl.oauthbearer.expected.audience, and "
+            "sasl.oauthbearer.jwks.endpoint.url (https) where there is no discovery document",
+        ) from None

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.broker.security.login import Policy
+from headwater.broker.security.plain import PLAIN
 from headwater.broker.security.principal import PrincipalRules
 from headwater.broker.settings import Settings
 from headwater.errors import HeadwaterError
@@ -237,7 +238,7 @@ def check_exposure(listeners: Iterable[Listener], insecure: bool) -> None:
                 listener.host,
                 listener.port,
                 " and the passwords of PLAIN"
-                if listener.policy is not None and "PLAIN" in listener.policy.mechanisms
+                if listener.policy is not None and PLAIN in listener.policy.mechanisms
                 else "",
             )
 

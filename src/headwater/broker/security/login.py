@@ -8,10 +8,6 @@ The connection asks `admits` for each request before it decodes it, the handlers
 SaslAuthenticate do the rest. After a handshake of version 0 the tokens come bare, without Kafka's
 header. One exchange at a time; whatever goes wrong ends in CLOSED, and says to the client only that
 it went wrong.
-
-SASL PLAIN (RFC 4616): the client sends name and password; for encrypted listeners.
-
-[authzid] NUL user NUL password          all UTF-8, the last two not empty
 """
 
 from __future__ import annotations
@@ -21,21 +17,26 @@ import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from headwater.broker.security import scram
+from headwater.broker.security import bearer, plain, scram
+from headwater.broker.security.bearer import OAUTHBEARER
 from headwater.broker.security.credentials import Credentials, Key
+from headwater.broker.security.plain import PLAIN, PlainError
 from headwater.broker.security.principal import ANONYMOUS
 from headwater.broker.security.scram import Credential, Exchange
 from headwater.broker.security.turns import Busy
+from headwater.oidc.errors import IssuerUnreachable, TokenRefused
+
+if TYPE_CHECKING:
+    from headwater.oidc.validator import Validator
 
 logger = logging.getLogger("headwater.security")
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 AGAIN_SECONDS = 1.0
 """Kafka lets nobody log in again more often than this."""
-PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, *scram.MECHANISMS)
+MECHANISMS = (PLAIN, *scram.MECHANISMS, OAUTHBEARER)
 
 
 class State(Enum):
@@ -58,6 +59,8 @@ class Policy(NamedTuple):
     """How long a login holds; 0: as long as the connection."""
     users: Mapping[Key, Credential]
     """Those of the listener's own PLAIN line."""
+    bearers: Validator | None = None
+    """What judges the tokens of OAUTHBEARER."""
 
 
 class Login:
@@ -76,7 +79,10 @@ class Login:
         self._now = now
         self._mechanism = ""
         self._exchange: Exchange | None = None
+        self._bad_token = ""
         self._again = False
+        self.session_ms = 0
+        """What an opened login tells the client; 0: no end."""
         self._expires = 0.0
         self._began = 0.0
 
@@ -125,6 +131,7 @@ class Login:
         self.bare = bare
         self._mechanism = mechanism
         self._exchange = None
+        self._bad_token = ""
         self._began = self._now()
         return True
 
@@ -140,21 +147,42 @@ class Login:
         try:
             if self._mechanism == PLAIN:
                 return await self._plain(data)
+            if self._mechanism == OAUTHBEARER:
+                return await self._bearer(data)
             return self._scram(data)
-        except (PlainError, scram.ScramError) as error:
+        except (PlainError, scram.ScramError, TokenRefused) as error:
             self._refused(str(error))
             raise LoginFailed(_sentence(self._mechanism)) from None
         except Busy:
             self._refused("too many logins wait to be checked")
             raise
+        except IssuerUnreachable as error:
+            self._refused(str(error))
+            raise Busy from error
 
     async def _plain(self, data: bytes) -> bytes:
-        claim = parse(data)
+        claim = plain.parse(data)
         users, host = self._policy.users, self._host
         known = await self._credentials.knows(claim.user, claim.password, users, host)
         if not known:
             raise PlainError(f"wrong password, or no such user: {claim.user[:64]!r}")
         self._opened(claim.user)
+        return b""
+
+    async def _bearer(self, data: bytes) -> bytes:
+        """A refused token is told in a first answer, and refused in a second (RFC 7628, 3.2.3)."""
+        assert self._policy.bearers is not None
+        if self._bad_token:
+            raise TokenRefused(self._bad_token)
+        try:
+            token, wanted = bearer.parse(data)
+            found = await self._policy.bearers.identity(token)
+            if wanted not in ("", found.principal):
+                raise TokenRefused("a user may only act as itself")
+        except TokenRefused as error:
+            self._bad_token = str(error)
+            return bearer.STATUS.encode()
+        self._opened(found.principal, max(int(found.lifetime_s * 1000), 1))
         return b""
 
     def _scram(self, data: bytes) -> bytes:
@@ -171,7 +199,8 @@ class Login:
         self._opened(self._exchange.user)
         return answer
 
-    def _opened(self, user: str) -> None:
+    def _opened(self, user: str, token_ms: int = 0) -> None:
+        """`token_ms`: how long what was shown is good for; 0: for ever."""
         principal = f"User:{user}"
         if self._again and principal != self.principal:
             raise scram.ScramError(f"{self.principal} may not become {principal}")
@@ -179,13 +208,9 @@ class Login:
         self.state = State.OPEN
         self.bare = False
         self._exchange = None
-        if self._policy.session_ms:
-            self._expires = self._now() + self._policy.session_ms / 1000
-
-    @property
-    def session_ms(self) -> int:
-        """What an opened login tells the client; 0: no end."""
-        return self._policy.session_ms
+        self.session_ms = min(filter(None, (self._policy.session_ms, token_ms)), default=0)
+        if self.session_ms:
+            self._expires = self._now() + self.session_ms / 1000
 
     def _refused(self, reason: str) -> None:
         self.state = State.CLOSED
@@ -204,41 +229,9 @@ def _sentence(mechanism: str) -> str:
     """Kafka's words, which some clients show."""
     if mechanism == PLAIN:
         return "Authentication failed: Invalid username or password"
+    if mechanism == OAUTHBEARER:
+        return bearer.STATUS
     return (
         "Authentication failed during authentication due to invalid credentials "
         f"with SASL mechanism {mechanism}"
     )
-
-
-CHARS_MAX = 1_024
-"""Of name and password each; RFC 4616 speaks of 255 octets."""
-
-
-class PlainError(Exception):
-    """Not a PLAIN message, or one that asks for what nobody gets."""
-
-
-class Claim(NamedTuple):
-    user: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"<Claim of {self.user!r}>"  # never the password in a log
-
-
-def parse(message: bytes) -> Claim:
-    """Who the client says it is. Raises `PlainError`."""
-    try:
-        parts = message.decode().split("\0")
-    except UnicodeDecodeError:
-        raise PlainError("the message is not UTF-8") from None
-    if len(parts) != 3:
-        raise PlainError("the message has not three parts")
-    authzid, user, password = parts
-    if not user or not password:
-        raise PlainError("user or password is missing")
-    if len(user) > CHARS_MAX or len(password) > CHARS_MAX:
-        raise PlainError(f"user or password has more than {CHARS_MAX} characters")
-    if authzid and authzid != user:
-        raise PlainError("a user may only act as itself")
-    return Claim(user, password)

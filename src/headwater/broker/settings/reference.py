@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from headwater.broker.settings import coordinators, group_types, limits, logs, node, security
 from headwater.broker.settings.definitions import Definition, Kind, render
 from headwater.broker.settings.group import GROUP
+from headwater.broker.settings.oauthbearer import OAUTHBEARER
 from headwater.broker.settings.subscription import SUBSCRIPTION
 from headwater.broker.settings.topic import TOPIC
 
@@ -100,8 +101,10 @@ Of the names that both have:
 And in general:
 
 - A broker setting that nobody knows is refused (INVALID_CONFIG); Kafka keeps it for plug-ins.
-- Kafka's settings for Kerberos, OAuth, Java key stores, metrics reporters, remote storage,
+- Kafka's settings for Kerberos, Java key stores, metrics reporters, remote storage,
   replication and its controller are not here.
+- Where OAUTHBEARER is offered, issuer and audience must be named; keys may be found by discovery, and
+  tokens that nobody has signed are never taken.
 - `listener.name.NAME.SETTING` gives one listener its own value of a setting of SASL or TLS, and
   `listener.name.NAME.plain.sasl.jaas.config` its own PLAIN users. Secrets cannot be changed while
   running: they would have to be stored.
@@ -132,6 +135,7 @@ _BROKER_TABLES = (
     ("Client metrics", limits.CLIENT_METRICS),
     ("Who may do what", security.ACCESS),
     ("SASL", security.SASL),
+    ("SASL/OAUTHBEARER", OAUTHBEARER),
     ("TLS", security.TLS),
     ("Taken from Kafka's files", (*node.ACCEPTED, *coordinators.ACCEPTED, *security.ACCEPTED)),
 )

@@ -16,9 +16,10 @@ from headwater.broker.settings.definitions import (
     items_of,
     one_of,
 )
+from headwater.broker.settings.oauthbearer import OAUTHBEARER
 
 PREFIX = "listener.name."
-_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 
 
 def _pem(value: str) -> str | None:
@@ -34,6 +35,13 @@ def _pem(value: str) -> str | None:
 _PEM = Check(_pem, "PEM")
 
 ACCESS = (
+    Definition(
+        "audit.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether every change of topics, settings, users, permissions, quotas and groups is written to "
+        "`__headwater_changes`, with who made it.",
+    ),
     Definition(
         "authorizer.class.name",
         Kind.STRING,
@@ -187,8 +195,8 @@ ACCEPTED = (
     ),
 )
 
-SECURITY = (*ACCESS, *SASL, *TLS, *ACCEPTED)
-PER_LISTENER = {definition.name: definition for definition in (*SASL, *TLS)}
+SECURITY = (*ACCESS, *SASL, *OAUTHBEARER, *TLS, *ACCEPTED)
+PER_LISTENER = {definition.name: definition for definition in (*SASL, *OAUTHBEARER, *TLS)}
 JAAS = {
     f"{mechanism}.sasl.jaas.config": Definition(
         f"{mechanism}.sasl.jaas.config",
@@ -196,5 +204,11 @@ JAAS = {
         None,
         'PLAIN users of one listener: `… required user_ann="…";`. SCRAM\'s are in the catalogue.',
     )
-    for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
+    for mechanism in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
 }
+JAAS["oauthbearer.sasl.server.callback.handler.class"] = Definition(
+    "oauthbearer.sasl.server.callback.handler.class",
+    Kind.STRING,
+    None,
+    "Tokens are always judged by the settings `sasl.oauthbearer.…`, whatever class is named here.",
+)

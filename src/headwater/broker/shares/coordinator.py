@@ -296,13 +296,13 @@ class ShareCoordinator:
 
     async def tidy(self) -> None:
         """Called now and then: forget deleted topics, and let the state topic start later."""
-        by_id = self.broker.catalogue.by_id
-        await self.forget([key for key in self.states.known if key.topic_id not in by_id])
+        by_id, duty = self.broker.catalogue.by_id, self.broker.supervisor.duty
+        with duty("share state", "deleted topics"):
+            await self.forget([key for key in self.states.known if key.topic_id not in by_id])
         for key in self.states.stale(PRUNE_RECORDS):
-            keeper = self.keepers.get(key)
-            if keeper is not None and not keeper.is_gone:
-                partition, end = keeper.snapshot()
-                await partition.durable(end)
+            if (keeper := self.keepers.get(key)) and not keeper.is_gone:
+                with duty("share state", str(keeper)):
+                    await promise(*keeper.snapshot())
         if self.states.prune():
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self.broker.duties, self.broker.store.checkpoint_starts)

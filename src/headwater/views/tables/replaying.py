@@ -18,12 +18,26 @@ RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
 """The columns of the log's records that are needed."""
 
 
-def rows(records: DataFrame, table: Table) -> DataFrame:
+class Kept:
+    """Rows that Spark keeps, in memory and on disk, until they are let go of."""
+
+    def __init__(self) -> None:
+        self._frames: list[DataFrame] = []
+
+    def __call__(self, frame: DataFrame) -> DataFrame:
+        self._frames.append(frame.persist())
+        return self._frames[-1]
+
+    def forget(self) -> None:
+        for frame in self._frames:
+            frame.unpersist()
+
+
+def rows(records: DataFrame, table: Table, keep: Kept) -> DataFrame:
     """The table, from the records of its topic from the first one on; bad values are left out."""
-    read = Decoder([table]).frame(records, "timestamp")
-    # Through Python and back: Spark would else move conditions to below what they look at, and with them
-    # copies of all expressions that read a value.
-    read = read.mapInArrow(lambda batches: batches, read.schema).where("bad IS NULL")
+    # Its changes are looked at three times: kept, they are read and decoded once. Nor can Spark then move
+    # conditions to below what they look at, and with them copies of all expressions that read a value.
+    read = keep(Decoder([table]).frame(records, "timestamp")).where("bad IS NULL")
     changes = read.select("p", "o", "timestamp", "t0.*")
     has_key = " AND ".join(f"c{n} IS NOT NULL" for n in table.keys)
     changes = changes.where(f"emptied OR ({has_key})")

@@ -122,7 +122,8 @@ def missing_libraries() -> str | None:
 _QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
 """A Java that lives for a minute spends more on compiling well than it ever gets back."""
 STOP_S = 240.0
-LOOK_S = 0.05
+LOOK_S = 0.2
+"""To look at a view may mean to open its store, which the project wants for itself."""
 
 
 class Up:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from headwater.project.demo.shop import stores
 from headwater.project.demo.summary import ViewFreshness
 
-LOOK_S = 0.01
+LOOK_S = 0.02
 AT_ONCE = 500
 TOLD_MAX = 5_000
 AFTER_KILL_MS = 10_000

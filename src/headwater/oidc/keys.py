@@ -1,0 +1,145 @@
+"""An issuer's public keys (JWKS, RFC 7517): kept, and fetched again when they are old or one is unknown.
+
+`validator` asks, on the event loop; the fetch runs in a thread, one at a time, whoever asks meanwhile waits
+for it. Keys that the issuer has taken away are gone with the next fetch. While the issuer is away the last
+keys stay in use: whoever is signed by them was vouched for.
+
+    first question, or older than `refresh_s`   fetch; after a failure not again for `retry_s`
+    a kid that is not there                     fetch, at most once in `UNKNOWN_S`: strangers invent them
+
+Only RSA keys of 2048 bits and more and the curves of JWA count; shared secrets (`oct`) never do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from headwater.oidc import web
+from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
+
+REFRESH_S = 3_600.0
+RETRY_S = 10.0
+UNKNOWN_S = 10.0
+KEYS_MAX = 100
+_RSA_BITS_MIN = 2_048
+_log = logging.getLogger("headwater.oidc")
+
+PublicKey = RSAKey | ECKey | OKPKey
+_KINDS: dict[str, type[PublicKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+
+
+class Key(NamedTuple):
+    kid: str | None
+    algorithm: str | None
+    """Where the issuer says that it is for one only."""
+    public: PublicKey
+
+
+class Keys:
+    """Of one issuer; `url` empty: where its discovery document says."""
+
+    def __init__(
+        self,
+        issuer: str,
+        url: str = "",
+        *,
+        refresh_s: float = REFRESH_S,
+        retry_s: float = RETRY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises BadIssuer."""
+        self._url = web.check(url, "the address of the issuer's keys", files=True) if url else ""
+        self._issuer = issuer if url else web.check(issuer, "the issuer")
+        self._refresh_s, self._retry_s = refresh_s, retry_s
+        self._clock = clock
+        self._found: tuple[Key, ...] | None = None
+        self._again_at = clock()
+        self._unknown_at = clock()
+        self._failure = ""
+        self._turn = asyncio.Lock()
+        self.fetches = 0
+
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey:
+        """Raises TokenRefused where there is no such key, IssuerUnreachable where there are none at all."""
+        if self._clock() >= self._again_at:
+            await self._fetch(lambda: self._clock() >= self._again_at)
+        if self._found is None:
+            raise IssuerUnreachable(self._failure)
+        found = _chosen(self._found, kid, algorithm)
+        if found is None and self._clock() >= self._unknown_at:
+            await self._fetch(lambda: self._clock() >= self._unknown_at)
+            found = _chosen(self._found, kid, algorithm)
+        if found is None:
+            raise TokenRefused(f"the issuer has no key {str(kid)[:120]!r} for {algorithm}")
+        return found
+
+    async def _fetch(self, wanted: Callable[[], bool]) -> None:
+        unknown = self._found is not None and self._clock() < self._again_at
+        async with self._turn:
+            if not wanted():
+                return  # somebody else has, meanwhile
+            if unknown:
+                self._unknown_at = self._clock() + UNKNOWN_S
+            self.fetches += 1
+            try:
+                self._found = await asyncio.to_thread(self._read)
+            except (IssuerUnreachable, BadIssuer) as error:
+                self._failure = error.sentence
+                _log.error("the keys of %s: %s", self._issuer, error.sentence)
+                if not unknown:
+                    self._again_at = self._clock() + self._retry_s
+            else:
+                self._again_at = self._clock() + self._refresh_s
+
+    def _read(self) -> tuple[Key, ...]:
+        url = self._url or web.check(web.keys_of(self._issuer), "jwks_uri")
+        listed = web.document(url).get("keys")
+        if not isinstance(listed, list) or len(listed) > KEYS_MAX:
+            raise IssuerUnreachable(f"{web.shown(url)} has no list of at most {KEYS_MAX} keys")
+        return tuple(key for each in listed if (key := _key(each)) is not None)
+
+
+def _key(given: object) -> Key | None:
+    """None where it is not for checking signatures, or of a kind that we do not take."""
+    if not isinstance(given, dict) or given.get("use", "sig") != "sig":
+        return None
+    kind = _KINDS.get(str(given.get("kty")))
+    if kind is None:
+        return None
+    if kind is RSAKey and len(str(given.get("n"))) * 6 < _RSA_BITS_MIN:  # 6 bits to a character
+        _log.warning("an RSA key of the issuer is left out: it is shorter than %d", _RSA_BITS_MIN)
+        return None
+    try:
+        public = kind.import_key({name: given[name] for name in given if name in _PUBLIC})
+    except (JoseError, ValueError, TypeError) as error:
+        _log.warning("a key of the issuer is left out: %s", error)
+        return None
+    kid, algorithm = given.get("kid"), given.get("alg")
+    return Key(
+        kid if isinstance(kid, str) else None,
+        algorithm if isinstance(algorithm, str) else None,
+        public,
+    )
+
+
+_PUBLIC = ("kty", "n", "e", "crv", "x", "y")
+_FAMILIES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+
+
+def _chosen(keys: tuple[Key, ...], kid: str | None, algorithm: str) -> PublicKey | None:
+    """By its id; without one only where there is no choice."""
+    fit = [
+        key
+        for key in keys
+        if key.public.key_type == _FAMILIES[algorithm[:2]]
+        and key.algorithm in (None, algorithm)
+        and (kid is None or key.kid == kid)
+    ]
+    return fit[0].public if len(fit) == 1 or (fit and kid is not None) else None

@@ -1,0 +1,219 @@
+"""Tokens of a real issuer, good and bad, judged by the one validator; its keys change, fail and lie."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from joserfc.errors import SecurityWarning
+from joserfc.jwk import ECKey, OctKey, RSAKey
+
+from headwater.oidc import keys as keys_module
+from headwater.oidc import web
+from headwater.oidc.claims import Rules
+from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
+from headwater.oidc.keys import Keys
+from headwater.oidc.validator import TOKEN_BYTES_MAX, Validator
+from headwater.testing.clock import ManualClock
+from headwater.testing.issuer import Issuer
+
+
+def validator(idp: Issuer, clock: ManualClock | None = None, **rules: object) -> Validator:
+    now = {} if clock is None else {"clock": clock.monotonic}
+    made = Rules(idp.url, ("headwater",), **rules)  # type: ignore[arg-type]
+    return Validator(made, Keys(idp.url, idp.jwks_url, **now))
+
+
+async def test_a_good_token_says_who_it_is(idp):
+    token = idp.token("ann", groups=["ops", "dev"], scope="read write")
+    found = await validator(idp).identity(token)
+    assert (found.principal, found.groups, found.scopes) == (
+        "ann",
+        ("ops", "dev"),
+        ("read", "write"),
+    )
+    assert 0 < found.lifetime_s <= idp.lifetime_s
+    assert "claims" not in repr(found), "a log line must not hold all that is known of a person"
+
+
+async def test_claims_are_named_by_the_rules_also_inside_others(idp):
+    token = idp.token(preferred_username="Ann A.", realm_access={"roles": ["admin"]}, groups=None)
+    judged = validator(idp, principal_claim="preferred_username", groups_claim="realm_access.roles")
+    found = await judged.identity(token)
+    assert (found.principal, found.groups) == ("Ann A.", ("admin",))
+
+
+async def test_the_keys_are_found_by_discovery(idp):
+    rules = Rules(idp.url, ("headwater",))
+    assert (await Validator(rules, Keys(idp.url)).identity(idp.token())).principal == "ann"
+    idp.rotate()
+    assert (await Validator(rules, Keys(idp.url)).identity(idp.token("eve"))).principal == "eve"
+
+
+async def test_discovery_by_another_name_is_not_believed(idp):
+    keys = Keys(idp.url.replace("127.0.0.1", "localhost"))
+    with pytest.raises(IssuerUnreachable, match="speaks for"):
+        await keys.find(None, "RS256")
+
+
+def _unsigned(idp: Issuer, spelt: str) -> str:
+    parts = ({"alg": spelt, "kid": idp.keys[0].kid}, idp.claims())
+    coded = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in parts]
+    return b".".join([*coded, b""]).decode()
+
+
+def _signed_by_the_public_key(idp: Issuer) -> str:
+    """By hand: no library signs with a public key any more."""
+    begun, _, _ = _unsigned(idp, "HS256").rpartition(".")
+    secret = idp.keys[0].as_pem(private=False)
+    proof = base64.urlsafe_b64encode(hmac.digest(secret, begun.encode(), "sha256"))
+    return f"{begun}.{proof.rstrip(b'=').decode()}"
+
+
+def _altered(idp: Issuer) -> str:
+    head, body, signature = idp.token().split(".")
+    claims = json.loads(base64.urlsafe_b64decode(body + "=="))
+    other = base64.urlsafe_b64encode(json.dumps({**claims, "sub": "root"}).encode())
+    return f"{head}.{other.rstrip(b'=').decode()}.{signature}"
+
+
+BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
+    "expired": (lambda idp: idp.token(exp=time.time() - 60), "expired 6"),
+    "without an end": (lambda idp: idp.token(exp=None), "no exp"),
+    "with an end that is no time": (lambda idp: idp.token(exp="later"), "no time"),
+    "with an end beyond all": (lambda idp: idp.token(exp=float("inf")), "no time"),
+    "not yet valid": (lambda idp: idp.token(nbf=time.time() + 100), "is good in"),
+    "of another issuer": (lambda idp: idp.token(iss="https://other.example"), "of issuer"),
+    "for another": (lambda idp: idp.token(aud="billing"), "meant for 'billing'"),
+    "for others": (lambda idp: idp.token(aud=["billing", "mail"]), "meant for"),
+    "for nobody": (lambda idp: idp.token(aud=None), "meant for None"),
+    "of nobody": (lambda idp: idp.token(sub=""), "says nobody"),
+    "of a number": (lambda idp: idp.token(sub=7), "says nobody"),
+    "of a name with a line in it": (lambda idp: idp.token(sub="ann\nroot"), "no name"),
+    "signed by a stranger under a known kid": (
+        lambda idp: idp.signed(idp.claims(), RSAKey.generate_key(2048, {"kid": idp.keys[0].kid})),
+        "not rightly signed",
+    ),
+    "altered": (_altered, "not rightly signed"),
+    "unsigned": (lambda idp: _unsigned(idp, "none"), "'none', which is not taken"),
+    "unsigned, in capitals": (lambda idp: _unsigned(idp, "NONE"), "not taken"),
+    "HS256 by the public key": (_signed_by_the_public_key, "'HS256', which is not taken"),
+    "RS256 as PS256": (lambda idp: _unsigned(idp, "PS256") + "AAAA", "not rightly signed"),
+    "oversized": (lambda idp: idp.token(more="x" * TOKEN_BYTES_MAX), "longer than"),
+    "two parts": (lambda idp: idp.token().rpartition(".")[0], "no JWT"),
+    "empty": (lambda idp: "", "no JWT"),
+    "noise": (lambda idp: "ä.ö.ü", "no JWT"),
+    "an array": (lambda idp: "W10.W10.W10", "no JWT"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_token_is_refused(idp, name):
+    token, reason = BAD[name]
+    with pytest.raises(TokenRefused, match=reason):
+        await validator(idp).identity(token(idp))
+
+
+async def test_a_clock_that_is_a_little_off_is_forgiven(idp):
+    judged = validator(idp)
+    late = await judged.identity(idp.token(exp=time.time() - 10))
+    assert late.lifetime_s > 0
+    assert await judged.identity(idp.token(nbf=time.time() + 10))
+
+
+async def test_a_key_that_is_rotated_in_is_found_and_one_taken_away_is_gone(idp):
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    old = idp.token()
+    await judged.identity(old)
+    idp.rotate()
+    assert (await judged.identity(idp.token("eve"))).principal == "eve"
+    assert await judged.identity(old), "still listed"
+    idp.retire()
+    assert await judged.identity(old), "kept until the keys are fetched again"
+    clock.advance(int(keys_module.REFRESH_S * 1000))
+    with pytest.raises(TokenRefused, match="has no key"):
+        await judged.identity(old)
+    assert await judged.identity(idp.token())
+
+
+async def test_invented_kids_do_not_drive_the_issuer(idp):
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    strange = idp.signed(idp.claims(), ECKey.generate_key("P-256", {"kid": "invented"}))
+    for _ in range(20):
+        with pytest.raises(TokenRefused, match="has no key 'invented'"):
+            await judged.identity(strange)
+    assert idp.asked["/keys"] == 2
+    clock.advance(int(keys_module.UNKNOWN_S * 1000))
+    with pytest.raises(TokenRefused):
+        await judged.identity(strange)
+    assert idp.asked["/keys"] == 3
+    assert await judged.identity(idp.token())
+
+
+async def test_many_at_once_ask_the_issuer_once(idp):
+    judged = validator(idp)
+    found = await asyncio.gather(*(judged.identity(idp.token(f"u{n}")) for n in range(20)))
+    assert {each.principal for each in found} == {f"u{n}" for n in range(20)}
+    assert idp.asked["/keys"] == 1
+
+
+async def test_keys_that_cannot_be_had_are_the_issuers_fault_and_asked_for_again_later(idp):
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    idp.failing = True
+    for _ in range(3):
+        with pytest.raises(IssuerUnreachable, match="answered 503"):
+            await judged.identity(idp.token())
+    assert idp.asked["/keys"] == 1
+    idp.failing = False
+    clock.advance(int(keys_module.RETRY_S * 1000))
+    assert await judged.identity(idp.token())
+
+
+async def test_known_keys_serve_while_the_issuer_is_away(idp):
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    await judged.identity(idp.token())
+    idp.failing = True
+    clock.advance(int(keys_module.REFRESH_S * 1000))
+    assert await judged.identity(idp.token())
+
+
+async def test_huge_and_slow_keys_are_cut_off(idp):
+    idp.padding = web.BYTES_MAX
+    with pytest.raises(IssuerUnreachable, match="more than"):
+        await validator(idp).identity(idp.token())
+    idp.padding, idp.pause_s = 0, 0.05
+    with pytest.raises(IssuerUnreachable, match=r"longer than 0\.3 s"):
+        await asyncio.to_thread(web.fetch, idp.jwks_url, seconds=0.3)
+
+
+async def test_shared_secrets_and_short_keys_of_an_issuer_do_not_count(idp, tmp_path):
+    with pytest.warns(SecurityWarning):
+        short = RSAKey.generate_key(1024, {"kid": "short"}).as_dict(private=False)
+    secret = OctKey.generate_key(256, {"kid": "secret"}).as_dict()
+    sealing = {**idp.keys[0].as_dict(private=False), "use": "enc"}
+    listed = tmp_path / "keys.json"
+    listed.write_text(json.dumps({"keys": [short, secret, sealing, "nonsense", {"kty": "RSA"}]}))
+    keys = Keys(idp.url, listed.as_uri())
+    for kid in ("short", "secret", idp.keys[0].kid):
+        with pytest.raises(TokenRefused, match="has no key"):
+            await keys.find(kid, "RS256")
+
+
+@pytest.mark.parametrize("url", ["http://issuer.example/keys", "ftp://127.0.0.1/", "keys.json", ""])
+def test_keys_over_plain_http_are_only_for_loopback(url):
+    with pytest.raises(BadIssuer):
+        Keys(url or "", url)
+
+
+def test_an_issuer_without_an_audience_is_no_rule(idp):
+    with pytest.raises(BadIssuer, match="issuer and an audience"):
+        Validator(Rules(idp.url, ()), Keys(idp.url))
