@@ -25,6 +25,7 @@ SETTINGS: dict[str, object] = {
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": False,
     "log.cleaner.enable": False,
+    "audit.enable": False,
 }
 """Nothing happens by itself, unless a test asks for it."""
 

@@ -19,6 +19,8 @@ from kio.schema.errors import ErrorCode
 
 from headwater import __version__
 from headwater.broker import catalogue
+from headwater.broker.audit.changes import audited
+from headwater.broker.audit.trail import Trail
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner
 from headwater.broker.clock import Clock, SystemClock
@@ -155,6 +157,7 @@ class Broker:
                 self.store.directory(LOG_NAME, 0).chmod(0o700)
             self.credentials = Credentials(self.catalogue)
             self.authorizer = self._make_authorizer()
+            self.trail = Trail(self, audited)
             self.quotas = Quotas(self.settings, self.catalogue, self.clock.monotonic)
             self._follow_configs()
             self.topics = Topics(self.catalogue, self.store, self.settings, self.duties, self.disk)
@@ -165,11 +168,7 @@ class Broker:
             )
             self.offsets_topic = OffsetsTopic(self.topics, self.clock.now_ms)
             self.groups = GroupCoordinator(
-                self.settings,
-                self.clock,
-                self.offsets_topic,
-                self.catalogue,
-                self.supervisor,
+                self.settings, self.clock, self.offsets_topic, self.catalogue, self.supervisor
             )
             self.catalogue.on_topic_gone = lambda topic: self.groups.topic_gone(topic.name)
             self.groups.load(self.offsets_topic.replay())
@@ -278,6 +277,7 @@ class Broker:
             await asyncio.sleep(0.005)
         names = {api.name for api in self.apis.values()}  # requests of those who went away
         await self.supervisor.settle(names, max(deadline - self.clock.monotonic(), 0))
+        await self.trail.stop()
         await self.transactions.stop()
         await self.groups.stop()
         await self.shares.stop()

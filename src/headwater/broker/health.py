@@ -11,6 +11,7 @@ others. Everything here is on the event loop, except `turned` and `lasted`, whic
     disk              free bytes, the limit, whether records are refused
     damage/WHERE      what could not be read at start, and what it means
     set-aside/WHERE   a folder that was moved out of the way at start, and why
+    audit             changes that could not be written down, where there are any
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class Health:
     damage: dict[str, str] = field(default_factory=dict)
     """What could not be read (a partition, a file): what it means, in one sentence."""
     folders_set_aside: dict[str, str] = field(default_factory=dict)
+    audit_lost: int = 0
+    """Changes that `__headwater_changes` lacks, since the start."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     # ---- tasks ---------------------------------------------------------------------------------
@@ -152,6 +155,8 @@ class Health:
         found |= {f"task/{name}": asdict(task) for name, task in self.tasks.items()}
         if self.disk is not None:
             found["disk"] = asdict(self.disk)
+        if self.audit_lost:
+            found["audit"] = {"lost": self.audit_lost}
         found |= {f"damage/{where}": {"says": says} for where, says in self.damage.items()}
         found |= {
             f"set-aside/{where}": {"says": says} for where, says in self.folders_set_aside.items()

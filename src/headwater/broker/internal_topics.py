@@ -42,12 +42,13 @@ TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 EXCISIONS = "__headwater_excisions"
 AUDIT = "__headwater_audit"
+CHANGES = "__headwater_changes"
 HEALTH = "__headwater_health"
 SUBJECT_KEYS = "__headwater_keys"
 CLIENT_METRICS = "__client_metrics"
 
 KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-INTERNAL = KAFKAS | {HEALTH}
+INTERNAL = KAFKAS | {HEALTH, CHANGES}
 """Those that clients are told are internal: they speak of this broker, and patterns, copies to another
 cluster and people who list topics pass them over."""
 NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
@@ -55,6 +56,7 @@ NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
 _COMPACTED = {"cleanup.policy": "compact"}
 _KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
+_YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 
 def _nothing(settings: Settings) -> dict[str, str]:
@@ -137,6 +139,17 @@ TABLE: Mapping[str, InternalTopic] = {
         False,
         _KEPT_FOR_EVER,
         loss="what was excised there is not told any more",
+    ),
+    CHANGES: InternalTopic(
+        "the broker: who changed what",
+        False,
+        {"cleanup.policy": "delete"},
+        lambda _: {
+            "retention.ms": str(_YEAR_MS),
+            "retention.bytes": str(1024**3),
+            "segment.bytes": str(16 * 1024**2),
+        },
+        loss="who made the changes that were written there is not told any more",
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",

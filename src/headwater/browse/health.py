@@ -70,6 +70,12 @@ def _troubles(health: BrokerHealth) -> Iterator[str]:
                 f"{name} fails ({_times(task['failures_in_a_row'])}, last at "
                 f"{_at(task['failed_ms'])}): {task['last_failure']}; it is tried again"
             )
+    lost = health.subjects.get("audit", {}).get("lost")
+    if lost:
+        yield (
+            f"{lost:,} change{'' if lost == 1 else 's'} could not be written to __headwater_changes since "
+            "the start; the broker's log says why"
+        )
     for where, told in sorted(health.named("damage").items()):
         yield f"{where} is damaged: {told.get('says')}"
     for where, told in sorted(health.named("set-aside").items()):

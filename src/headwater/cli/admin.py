@@ -71,6 +71,7 @@ def admin(bootstrap: str) -> Iterator[AdminClient]:
         client = AdminClient(
             {
                 "bootstrap.servers": bootstrap,
+                "client.id": "headwater",
                 "socket.connection.setup.timeout.ms": 3000,
                 # The sentence below says it; librdkafka's own log lines would only repeat it.
                 "log_level": 0,

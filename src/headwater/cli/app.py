@@ -41,6 +41,7 @@ COMMANDS = (
     "lag",
     "users",
     "acls",
+    "audit",
     "deadletters",
     "events",
     "forget",

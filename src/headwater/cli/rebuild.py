@@ -119,10 +119,10 @@ def _switch(versions: Versions, number: int) -> int:
 def _drop(view: View, versions: Versions, version: int | None, checkpoints: str) -> int:
     from dataclasses import replace
 
-    from headwater.pipelines.checkpoints import local_folder
+    from headwater.local_path import local_path
     from headwater.pipelines.lock import is_held
 
-    root = local_folder(checkpoints)
+    root = local_path(checkpoints)
     chosen = versions.others if version is None else [versions.named(version)]
     for number in chosen:
         name = replace(view, version=number).checkpoint

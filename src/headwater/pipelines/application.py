@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.log import Log
+from headwater.local_path import local_path
 from headwater.pipelines import progress
 from headwater.pipelines.builder import Built, build
 from headwater.pipelines.checkpoints import Checkpoints
@@ -209,9 +210,8 @@ def _held(spark: SparkSession, checkpoints: Checkpoints, view: View) -> Any | No
 
 
 def _session(order: Order, connector: Connector) -> SparkSession:
-    checkpoints = Path(order.checkpoints)
-    local = order.remote is None and "://" not in order.checkpoints
-    if local:
+    checkpoints = None if order.remote is not None else local_path(order.checkpoints)
+    if checkpoints is not None:
         checkpoints.mkdir(parents=True, exist_ok=True)
     return session(
         order.master,
@@ -219,7 +219,7 @@ def _session(order: Order, connector: Connector) -> SparkSession:
         name="headwater run",
         settings=order.settings,
         jars=connector.jars,
-        log_file=(checkpoints / "spark.log").resolve() if local else None,
+        log_file=None if checkpoints is None else checkpoints / "spark.log",
     )
 
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.local_path import local_path
 from headwater.pipelines.checkpoints import Shape
+from headwater.pipelines.cluster import SHARED_CHECKPOINTS, must_be_seen
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import PipelineError, brief
@@ -22,6 +24,7 @@ from headwater.pipelines.plan import Node, Plan, plan_of
 from headwater.pipelines.table_views import Tables, tried, writer_of
 from headwater.pipelines.tables import DELETED, MARKS
 from headwater.pipelines.targets import Result, target_of, topic_of
+from headwater.views.batch_name import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,6 +66,7 @@ def build(view: View, context: Context) -> Built:
     # Files can only be added to; everything else takes a row again.
     mode = view.mode or ("update" if plan.aggregates and scheme != "parquet" else "append")
     result = Result(frame, view, rest, context, updates=mode != "append")
+    _check_state(view, context, plan)
     return Built(
         view=view,
         writer=target(result),
@@ -118,6 +122,18 @@ def _check_stream(view: View, frame: Any) -> None:
         )
 
 
+def _check_state(view: View, context: Context, plan: Plan) -> None:
+    """State is written by executors, to where the checkpoint is."""
+    folder = None if context.checkpoint is None else local_path(context.checkpoint)
+    if plan.state and folder is not None:
+        must_be_seen(
+            context.spark,
+            folder,
+            f"the view {view.name!r} ({view.place}) keeps state in",
+            SHARED_CHECKPOINTS,
+        )
+
+
 def _named(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
@@ -127,30 +143,42 @@ def _check_tables(view: View, context: Context, plan: Plan, columns: list[str]) 
     if not context.tables:
         return
     named = f"the view {view.name!r} ({view.place})"
-    if "Join" in plan.kinds() and len(context.tables) > 1:
+    wrong = _wrong_with_changes(context, plan, columns)
+    if wrong is not None and is_connect(context.spark):
         raise PipelineError(
-            f"{named} joins changes of the tables {' and '.join(context.tables)}, not their rows",
-            hint=f"leave out {DELETED} and other marks of a change: then the tables are joined",
+            f"{named} {wrong[0]}; their rows are kept current by Spark's analysed plan of the function, "
+            "which a Spark Connect server does not hand out",
+            hint="run it with --master (master in [spark]) instead of --remote: on a cluster, executors keep "
+            "the state of its tables",
+        )
+    if wrong is not None:
+        raise PipelineError(f"{named} {wrong[0]}", hint=wrong[1])
+
+
+def _wrong_with_changes(context: Context, plan: Plan, columns: list[str]) -> tuple[str, str] | None:
+    """Why a view cannot be made of the changes of tables, and what to do where their rows can be had."""
+    if "Join" in plan.kinds() and len(context.tables) > 1:
+        return (
+            f"joins changes of the tables {' and '.join(context.tables)}, not their rows",
+            f"leave out {DELETED} and other marks of a change: then the tables are joined",
         )
     if plan.aggregates:
-        raise PipelineError(
-            f"{named} aggregates the table {context.tables[0]}, and would count its changes "
-            "instead of its rows",
-            hint=f"leave out {DELETED} and other marks of a change; to count changes, read them as "
-            "events with hw.stream",
+        return (
+            f"aggregates the table {context.tables[0]}, and would count its changes instead of its rows",
+            f"leave out {DELETED} and other marks of a change; to count changes, read them as events with "
+            "hw.stream",
         )
     if any(node.kind == "Filter" and _filters_rows(node) for node in plan.nodes):
-        raise PipelineError(
-            f"{named} filters the table {context.tables[0]}, and would keep rows that no longer "
-            "match",
-            hint=f"leave out {DELETED} and other marks of a change: then its rows are filtered",
+        return (
+            f"filters the table {context.tables[0]}, and would keep rows that no longer match",
+            f"leave out {DELETED} and other marks of a change: then its rows are filtered",
         )
     if DELETED not in columns:
-        raise PipelineError(
-            f"{named} leaves out the column {DELETED} of the table {context.tables[0]}, and would "
-            "lose deletes",
-            hint=f"select it too, as in .select(…, {DELETED!r})",
+        return (
+            f"leaves out the column {DELETED} of the table {context.tables[0]}, and would lose deletes",
+            f"select it too, as in .select(…, {DELETED!r})",
         )
+    return None
 
 
 def _filters_rows(node: Node) -> bool:

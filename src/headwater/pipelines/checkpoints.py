@@ -18,12 +18,12 @@ On a local path the note is a file; elsewhere (hdfs://, s3a://, a Spark Connect 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater import format_version
+from headwater.local_path import local_path
 from headwater.log import atomic_file
 from headwater.pipelines.declarations import View
 from headwater.pipelines.errors import StateMisfit
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 NOTE, LIMIT = "headwater.json", "batch_records_max"
 FORMAT = 1
 """Of a checkpoint, the state beside it included."""
-_URI = re.compile(r"^[a-z][a-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -61,20 +60,13 @@ class Shape:
         return None
 
 
-def local_folder(root: str) -> Path | None:
-    """The folder of checkpoints, where it is on this machine."""
-    if _URI.match(root) and not root.startswith("file:"):
-        return None
-    return Path(re.sub(r"^file:/+", "/", root)).resolve()
-
-
 class Checkpoints:
     """Where queries remember how far they are."""
 
     def __init__(self, root: str, spark: SparkSession, *, remote: bool = False) -> None:
         self._spark = spark
         self.remote = remote
-        local = None if remote else local_folder(root)
+        local = None if remote else local_path(root)
         self.is_local = local is not None
         self.root = root.rstrip("/") if local is None else str(local)
 
@@ -185,6 +177,8 @@ def _forget_plans(folder: Path, batch: int) -> None:
     from headwater.views.tables import journal
 
     (folder / "tables" / "pending").unlink(missing_ok=True)
+    (folder / "tables" / "manifests" / str(batch)).unlink(missing_ok=True)
+    (folder / "tables" / "manifests" / f".{batch}.crc").unlink(missing_ok=True)
     journal.forget(folder / "tables", batch)
     for path in (folder / "held").glob(f"{batch}.*"):
         path.unlink()

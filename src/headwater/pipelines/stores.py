@@ -6,13 +6,15 @@ what is decided here: which columns they have, of which kind the view is, and wh
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.local_path import local_path
+from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import FAIL, REAL_TIME, View
 from headwater.pipelines.errors import NotRealTime, PipelineError
-from headwater.pipelines.rows import Result, check_key
+from headwater.pipelines.rows import Result, as_records, check_key
 from headwater.pipelines.tables import DELETED, MARKS
 from headwater.views.targets import registry
 from headwater.views.targets.contract import VALIDITY, Kind, Shape, Target, Unavailable
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from headwater.pipelines.context import Context
     from headwater.views.applier import Applying
+    from headwater.views.tables.following import Sink
+    from headwater.views.tables.plan import Plan
+    from headwater.views.tables.shared.batch import SharedSink
 
 TRANSACTIONS = "transactions"
 """Option: the capture's topic of BEGIN and END; source transactions are then applied as a whole."""
@@ -60,6 +65,13 @@ def applying_of(result: Result) -> Applying:
         )
     check_key(view, result.frame, needed=result.updates or DELETED in result.frame.columns)
     target = store_of(view, shape_of(view, result.frame), context.checkpoint)
+    if (folder := target.staging_folder) is not None:
+        must_be_seen(
+            context.spark,
+            folder,
+            f"tasks of the view {view.name!r} ({view.place}) leave their rows in",
+            "name a folder that all machines see: options={'staging': FOLDER}",
+        )
     _prepare(view, target)
     letters = None
     if view.on_refused != FAIL:
@@ -83,15 +95,16 @@ def store_of(view: View, shape: Shape, checkpoint: str | None = None) -> Target:
 def _function(view: View, shape: Shape, checkpoint: str | None) -> Target:
     from headwater.views.targets.function import FunctionTarget
 
-    folder = shape.options.get("staging") or checkpoint
+    named = shape.options.get("staging") or checkpoint
+    folder = None if named is None else local_path(named)
     assert view.effect is not None
-    if folder is None or "://" in folder:
+    if folder is None:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}) is a function, which keeps its position in a local "
             "folder",
             hint="name one: options={'staging': FOLDER}",
         )
-    return FunctionTarget(view.effect, Path(folder), view.to, shape)
+    return FunctionTarget(view.effect, folder, view.to, shape)
 
 
 def shape_of(view: View, frame: DataFrame) -> Shape:
@@ -152,3 +165,66 @@ def _prepare(view: View, target: Target) -> None:
         raise PipelineError(
             f"the view {view.name!r} ({view.place}): {error}", hint=error.hint
         ) from error
+
+
+# ---- differences of views over tables ------------------------------------------------------------------
+
+
+def table_sink(result: Result, plan: Plan) -> Sink:
+    from headwater.views.tables.following import FrameSink, StoreSink
+
+    if _is_topic(result.view):
+        return FrameSink(plan.result, _into_topic(result))
+    return StoreSink(_applying(result))
+
+
+def refuse_transactions(view: View) -> None:
+    if TRANSACTIONS in view.options:
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) asks for whole transactions, which are held back on "
+            "the driver, and its state is on shared storage",
+            hint="leave out the option transactions, or run it with --master 'local[*]' and a local folder "
+            "of checkpoints",
+        )
+
+
+def shared_table_sink(result: Result) -> SharedSink:
+    from headwater.views.tables.following import StoreSink
+    from headwater.views.tables.shared.batch import SharedFrameSink, SharedStoreSink
+
+    if _is_topic(result.view):
+        return SharedFrameSink(_into_topic(result))
+    applying = _applying(result)
+    return SharedStoreSink(applying, StoreSink(applying).has)
+
+
+def _into_topic(result: Result) -> Callable[[DataFrame], None]:
+    view = result.view
+    options = sink_options(view, result.context, result.rest)
+
+    def write(rows: DataFrame) -> None:
+        records = as_records(rows, view, updates=True)
+        records.write.format("headwater").mode("append").options(**options).save()
+
+    return write
+
+
+def _applying(result: Result) -> Applying:
+    view = result.view
+    scheme = view.to.partition(":")[0]
+    if only_grows(view):
+        raise PipelineError(
+            f"the view {view.name!r} ({view.place}) is over tables, whose rows change, and {scheme}: "
+            "can only be added to",
+            hint="let it go to a topic or to a database, as in to='sqlite:views.db'",
+        )
+    return applying_of(result)
+
+
+def _is_topic(view: View) -> bool:
+    return view.to.partition(":")[0] == "topic"
+
+
+def only_grows(view: View) -> bool:
+    """Whether the view goes to where rows can only be added."""
+    return view.effect is None and view.to.partition(":")[0] in ("parquet", "memory", "console")

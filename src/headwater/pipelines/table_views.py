@@ -13,17 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from headwater.client.options import Options
 from headwater.errors import HeadwaterError
-from headwater.pipelines import bad_changes, stores
+from headwater.pipelines import bad_changes, cluster, stores
 from headwater.pipelines.context import Context, within
 from headwater.pipelines.declarations import REAL_TIME, View
 from headwater.pipelines.errors import PipelineError
-from headwater.pipelines.rows import Result, as_records
+from headwater.pipelines.rows import Result
 from headwater.pipelines.sources import COMMITTED, events
 from headwater.pipelines.stores import TRANSACTIONS
 from headwater.pipelines.tables import MARKS, Mention, plainly
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from headwater.spark.source.tail import RangeReader, Tail
     from headwater.views.tables.decoding import Table
-    from headwater.views.tables.following import Sink
     from headwater.views.tables.plan import Plan
     from headwater.views.tables.replaying import Kept
 
@@ -112,7 +110,7 @@ def _unheard() -> Iterator[None]:
 def _is_added_to(view: View, frame: DataFrame, tables: Tables) -> bool:
     """Whether the result is a table as a whole, and goes to where rows are only added: its changes are then
     handed on one by one. Elsewhere a row must go when its table is emptied, which needs state."""
-    if not _only_grows(view) or len(tables.mentions) != 1:
+    if not stores.only_grows(view) or len(tables.mentions) != 1:
         return False
     if view.key != tables.mentions[0].table.key:
         return False
@@ -157,19 +155,18 @@ def writer_of(
     from headwater.pipelines.table_query import TableWriter, Work
     from headwater.views.tables.following import Following
     from headwater.views.tables.planning import query_text
+    from headwater.views.tables.shared.batch import SharedFollowing
 
     plan = _plan(view, frame, tables)
-    checkpoint = _folder(view, context)
-    sink = _sink(Result(frame, view, rest, context, updates=True), plan)
-
-    def function(spark: SparkSession, frames: Mapping[int, DataFrame]) -> DataFrame:
-        again = Tables(spark)
-        again.mentions, again.frames = list(tables.mentions), frames
-        with within(replace(context, spark=spark, streams=[], tables=[])), plainly(again):
-            found: DataFrame = view.function()
-        return found
-
+    result = Result(frame, view, rest, context, updates=True)
+    function = _on_frames(view, context, tables)
     refuse = bad_changes.refusal(_with_client(context, view))
+    if cluster.keeps_shared_state(view, context):
+        stores.refuse_transactions(view)
+        place, into = cluster.state_address(view, context), stores.shared_table_sink(result)
+        shared = SharedFollowing(plan, place, frame.schema, function, into, refuse)
+        return _records(view, context, tables).writeStream.foreachBatch(shared), query_text(frame)
+    checkpoint, sink = cluster.state_folder(view, context), stores.table_sink(result, plan)
     if view.every is None and TRANSACTIONS not in view.options:
         options = _source_options(view, context, tables)
         work = Work(
@@ -192,6 +189,21 @@ def writer_of(
             following, checkpoint, marks, topics, lambda: _log_ends(context, topics)
         )
     return _records(view, context, tables).writeStream.foreachBatch(following), query_text(frame)
+
+
+def _on_frames(
+    view: View, context: Context, tables: Tables
+) -> Callable[[SparkSession, Mapping[int, DataFrame]], DataFrame]:
+    """The view's function on given rows of its tables."""
+
+    def function(spark: SparkSession, frames: Mapping[int, DataFrame]) -> DataFrame:
+        again = Tables(spark)
+        again.mentions, again.frames = list(tables.mentions), frames
+        with within(replace(context, spark=spark, streams=[], tables=[])), plainly(again):
+            found: DataFrame = view.function()
+        return found
+
+    return function
 
 
 _TAILS: WeakValueDictionary[frozenset[tuple[str, str]], Tail] = WeakValueDictionary()
@@ -289,43 +301,6 @@ def _log_ends(context: Context, topics: Sequence[str]) -> dict[str, dict[int, in
     ).items():
         found.setdefault(topic, {})[partition] = end
     return found
-
-
-def _folder(view: View, context: Context) -> Path:
-    if context.checkpoint is None or "://" in context.checkpoint:
-        raise PipelineError(
-            f"the view {view.name!r} ({view.place}) is over tables, whose state is kept on the driver's "
-            f"disk, and its checkpoint is not there: {context.checkpoint}",
-            hint="give --checkpoints a local folder",
-        )
-    return Path(context.checkpoint)
-
-
-def _sink(result: Result, plan: Plan) -> Sink:
-    from headwater.views.tables.following import FrameSink, StoreSink
-
-    view, context = result.view, result.context
-    scheme = view.to.partition(":")[0]
-    if scheme == "topic":
-        options = stores.sink_options(view, context, result.rest)
-
-        def write(rows: DataFrame) -> None:
-            records = as_records(rows, view, updates=True)
-            records.write.format("headwater").mode("append").options(**options).save()
-
-        return FrameSink(plan.result, write)
-    if _only_grows(view):
-        raise PipelineError(
-            f"the view {view.name!r} ({view.place}) is over tables, whose rows change, and {scheme}: "
-            "can only be added to",
-            hint="let it go to a topic or to a database, as in to='sqlite:views.db'",
-        )
-    return StoreSink(stores.applying_of(result))
-
-
-def _only_grows(view: View) -> bool:
-    """Whether the view goes to where rows can only be added."""
-    return view.effect is None and view.to.partition(":")[0] in ("parquet", "memory", "console")
 
 
 def _records(view: View, context: Context, tables: Tables) -> DataFrame:

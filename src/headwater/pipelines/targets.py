@@ -14,10 +14,11 @@ postgresql://, …), which `stores` writes to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.local_path import local_path
 from headwater.pipelines import stores
+from headwater.pipelines.cluster import must_be_seen
 from headwater.pipelines.declarations import REAL_TIME, View, in_store
 from headwater.pipelines.errors import PipelineError
 from headwater.pipelines.rows import Result as Result
@@ -60,10 +61,10 @@ def refuse_leftovers(view: View) -> None:
     """A query that starts anew must not meet files of its earlier life, as Spark would skip its batches;
     nor those of another view or of anybody else, which readers of the folder would take for its own."""
     scheme, _, rest = view.to.partition(":")
-    if scheme != "parquet" or "://" in rest:
+    folder = local_path(rest)
+    if scheme != "parquet" or folder is None:
         return
     named = f"the view {view.name!r} ({view.place}) starts anew, and"
-    folder = Path(rest)
     if (folder / FILES_OF_SPARK).exists():
         raise PipelineError(
             f"{named} {rest} has files of a query before it",
@@ -103,6 +104,14 @@ def to_topic(result: Result) -> Any:
 
 def to_parquet(result: Result) -> Any:
     _require_rest(result, "a folder", "parquet:data/orders")
+    view = result.view
+    if (folder := local_path(result.rest)) is not None:
+        must_be_seen(
+            result.context.spark,
+            folder,
+            f"executors write the files of the view {view.name!r} ({view.place}) to",
+            "name a folder that all machines see, or an address of shared storage",
+        )
     return result.frame.writeStream.format("parquet").option("path", result.rest)
 
 

@@ -19,11 +19,11 @@ backup put back, a folder removed), and is refused before rows are lost or doubl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
+from headwater.local_path import local_path
 from headwater.views import offset_log, order
 from headwater.views.dead_letters import Letters, Origin, RefusedRow
 from headwater.views.operate.pause import wait_while_held
@@ -165,8 +165,8 @@ class Applying:
     ) -> None:
         turn, given = 0, list(parts)
         while True:
-            if "://" not in self.checkpoint:
-                wait_while_held(Path(self.checkpoint))
+            if (folder := local_path(self.checkpoint)) is not None:
+                wait_while_held(folder)
             try:
                 self.target.commit(applied, given)
                 return

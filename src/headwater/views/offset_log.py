@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.client.position import Position
 from headwater.errors import HeadwaterError
+from headwater.local_path import local_path
 from headwater.views.source_transactions import first_held
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def position_of(checkpoint: str, batch: int, spark: SparkSession | None = None) 
         found = parse(Path(path).read_text(encoding="utf-8"))
         return _without_held(found, checkpoint, batch)
     except OSError as error:
-        if spark is None or "://" not in checkpoint:
+        if spark is None or local_path(checkpoint) is not None:
             raise NoOffsets(f"{path} cannot be read: {error}") from error
     return parse("\n".join(row[0] for row in spark.read.text(path).collect()))
 

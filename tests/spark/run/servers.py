@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyspark
 
@@ -21,9 +22,15 @@ HOME = Path(pyspark.__file__).parent
 START_DEADLINE_S = 90.0
 
 
+class Started(NamedTuple):
+    log: Path
+    group: int
+    """Of its process and of all that it starts."""
+
+
 @contextmanager
-def standalone(folder: Path, workers: int) -> Iterator[str]:
-    """A master and its workers, one core each; the master's address."""
+def standalone(folder: Path, workers: int, *, killable: list[int] | None = None) -> Iterator[str]:
+    """A master and its workers, one core each; the master's address. `killable` gets the workers' groups."""
     port = free_port()
     address = f"spark://127.0.0.1:{port}"
     name = "org.apache.spark.deploy"
@@ -32,7 +39,7 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
         master = cleanup.enter_context(
             _spark_class(folder, "master", f"{name}.master.Master", *words)
         )
-        _wait(master, "I have been elected leader")
+        _wait(master.log, "I have been elected leader")
         for number in range(workers):
             place = folder / f"worker-{number}"
             # Each is a machine of its own to Spark: it speculates on another one only.
@@ -40,7 +47,10 @@ def standalone(folder: Path, workers: int) -> Iterator[str]:
             words = ["--host", host, "--webui-port", "0", "-c", "1", "-m", "1g"]
             words += ["-d", str(place), address]
             started = _spark_class(folder, place.name + "-log", f"{name}.worker.Worker", *words)
-            _wait(cleanup.enter_context(started), "Successfully registered with master")
+            said = cleanup.enter_context(started)
+            _wait(said.log, "Successfully registered with master")
+            if killable is not None:
+                killable.append(said.group)
         yield address
 
 
@@ -58,16 +68,16 @@ def connect(folder: Path) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
     }
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    words += ["--class", server, "--name", "connect", "spark-internal"]
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    words += ["--class", main, "--name", "connect", "spark-internal"]
     submit = "org.apache.spark.deploy.SparkSubmit"
-    with _spark_class(folder, "connect", submit, *words) as log:
-        _wait(log, "Spark Connect server started")
+    with _spark_class(folder, "connect", submit, *words) as server:
+        _wait(server.log, "Spark Connect server started")
         yield f"sc://127.0.0.1:{port}"
 
 
 @contextmanager
-def _spark_class(folder: Path, name: str, main: str, *words: str) -> Iterator[Path]:
+def _spark_class(folder: Path, name: str, main: str, *words: str) -> Iterator[Started]:
     log = folder / f"{name}.log"
     own = {
         "SPARK_HOME": str(HOME),
@@ -87,7 +97,7 @@ def _spark_class(folder: Path, name: str, main: str, *words: str) -> Iterator[Pa
             start_new_session=True,
         )
     try:
-        yield log
+        yield Started(log, process.pid)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 import headwater as hw
 from headwater.errors import HeadwaterError
+from headwater.pipelines.cluster import SETTING
 from headwater.pipelines.declarations import DECLARED, View
 from headwater.pipelines.query import State
 from tests.spark.run.desk import Desk
@@ -46,8 +47,16 @@ def put(key: object, before: Any = None, **row: Any) -> tuple[str, str]:
     return json.dumps(key), json.dumps({"op": "u", "before": before, "after": row})
 
 
+@pytest.fixture(params=["auto", "shared"])
+def state(request: pytest.FixtureRequest, desk: Desk) -> Iterator[str]:
+    """Where the state of tables is: in a file of the driver's, or in files that executors keep."""
+    desk.spark.conf.set(SETTING, request.param)
+    yield request.param
+    desk.spark.conf.unset(SETTING)
+
+
 def test_views_over_tables_follow_them_into_a_database_and_a_topic(
-    desk: Desk, tmp_path: Path, new_name: NewName
+    desk: Desk, tmp_path: Path, new_name: NewName, state: str
 ):
     orders, customers, told = new_name(), new_name(), new_name()
     shop = tmp_path / "shop.db"
@@ -104,7 +113,7 @@ def test_views_over_tables_follow_them_into_a_database_and_a_topic(
 
 
 def test_a_value_that_cannot_be_read_is_a_dead_letter_and_its_row_stays(
-    desk: Desk, tmp_path: Path, new_name: NewName
+    desk: Desk, tmp_path: Path, new_name: NewName, state: str
 ):
     orders, shop = new_name(), tmp_path / "shop.db"
     desk.log.ensure_topic(orders, {}, partitions=1)

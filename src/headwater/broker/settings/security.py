@@ -36,6 +36,13 @@ _PEM = Check(_pem, "PEM")
 
 ACCESS = (
     Definition(
+        "audit.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether every change of topics, settings, users, permissions, quotas and groups is written to "
+        "`__headwater_changes`, with who made it.",
+    ),
+    Definition(
         "authorizer.class.name",
         Kind.STRING,
         "",

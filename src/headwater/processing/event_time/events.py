@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headwater.local_path import local_path
 from headwater.pipelines import sources
 from headwater.pipelines.context import Context, current
 from headwater.pipelines.declarations import REAL_TIME
@@ -96,7 +97,7 @@ def _timing(
     if late is True and context.view is not None:
         name = f"late.headwater-{context.view.name}"
     # Without a checkpoint (a notebook) nobody can tell what is late: then Spark decides, and drops.
-    known = context.checkpoint is not None and "://" not in context.checkpoint
+    known = context.checkpoint is not None and local_path(context.checkpoint) is not None
     if not known and context.pinned is None and (revise or ahead is not None):
         raise PipelineError(
             "what is late cannot be told without a checkpoint in a folder that the driver sees",

@@ -130,7 +130,7 @@ class _Reader:
         return found if self._utc else self._in_zone(found)
 
     def _computed(self, node: Any, type: str) -> object:
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:

@@ -29,8 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headwater.local_path import local_path
 from headwater.log import atomic_file
-from headwater.pipelines.checkpoints import local_folder
 from headwater.project import record
 from headwater.project.broker_process import BrokerProcess
 from headwater.project.file import Project
@@ -194,7 +194,7 @@ def source(project: Project) -> Iterator[str]:
 
 
 def checkpoint_folder(project: Project) -> Path:
-    if local_folder(project.checkpoints) is None:
+    if local_path(project.checkpoints) is None:
         raise CannotPromote(
             f"the checkpoints are at {project.checkpoints}, where they cannot be changed from here",
             hint="bring them to a folder that this machine sees, and name it in [spark] checkpoints",

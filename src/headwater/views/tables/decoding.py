@@ -99,15 +99,15 @@ class Decoder:
         changes = self.frame(records, "timestamp")
         for n, table in enumerate(tables):
             if table.derived:
-                changes = _with_derived(changes, n, table)
-        names = [_names(table) for table in tables]
+                changes = with_derived(changes, n, table)
+        names = [change_names(table) for table in tables]
         wanted = [f"t{n}.{name} AS t{n}{name}" for n in range(len(tables)) for name in names[n]]
-        flat = self._good(
+        flat = self.good(
             changes.selectExpr("topic", "p", "o", "timestamp", "bad", *wanted).toArrow()
         )
         return [_of_table(flat, n, table, names[n]) for n, table in enumerate(tables)]
 
-    def _good(self, flat: pa.Table) -> pa.Table:
+    def good(self, flat: pa.Table) -> pa.Table:
         """All but the bad ones, which are put away."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -271,7 +271,7 @@ def may_be_quick(table: Table) -> bool:
     return not any(name.lower() in _OURS for name in table.row.names)
 
 
-def _names(table: Table) -> list[str]:
+def change_names(table: Table) -> list[str]:
     """The columns of a table's changes."""
     return [
         *(f"c{n}" for n in range(len(table.row.names))),
@@ -411,7 +411,7 @@ def _key_row(table: Table) -> Column:
 # ---- to what the state takes --------------------------------------------------------------------------
 
 
-def _with_derived(changes: DataFrame, number: int, table: Table) -> DataFrame:
+def with_derived(changes: DataFrame, number: int, table: Table) -> DataFrame:
     """Add d0, … to a table's changes: Spark's SQL over its columns under their own names."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -53,14 +53,18 @@ class Plan:
 
     def distinct(self, found: Difference) -> Difference:
         """Misfit where two rows have one key."""
-        if found.twice is not None:
-            values = ", ".join(map(str, found.twice))
+        self.must_be_distinct(found.twice)
+        return found
+
+    def must_be_distinct(self, twice: Sequence[object] | None) -> None:
+        """Misfit where there is a key that two rows have."""
+        if twice is not None:
+            values = ", ".join(map(str, twice))
             raise Misfit(
                 f"the view {self.name!r} has two rows with the key ({values}); "
                 f"{', '.join(self.key)} must be different in every row: add columns to the key, or group "
                 "by it"
             )
-        return found
 
     @property
     def fits_memory(self) -> bool:

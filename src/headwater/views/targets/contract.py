@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from headwater.client.position import Position
@@ -136,6 +137,13 @@ class Target(ABC):
     def name(self) -> str:
         """Under which readers see the view: the option `table`, or else the view's name."""
         return self.shape.options.get("table", self.shape.view)
+
+    @property
+    def staging_folder(self) -> Path | None:
+        """Where tasks leave parts for the driver, as files; None where parts are in the store itself. On a
+        cluster it is tried before the view starts whether executors see it."""
+        staged = getattr(self, "_staged", None)  # of those that stage files (`staged_files`)
+        return None if staged is None else Path(staged.folder)
 
     def visible_schema(self) -> pa.Schema:
         """What `reading` gives: the view's columns, of a history with those of its times."""

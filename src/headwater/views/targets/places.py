@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headwater.local_path import local_path
 from headwater.views.targets.contract import Misfit
 
 RESERVED = "headwater_"
@@ -166,7 +167,8 @@ def place_of(to: str, view: str, options: Mapping[str, str]) -> Place | None:
 
 def _real(path: str) -> str:
     """The same for every way to write it: links are followed. What has a scheme stays as it is."""
-    return path if "://" in path else str(Path(path).resolve())
+    found = local_path(path)
+    return path if found is None else str(found)
 
 
 def _server(to: str, store: str) -> str:

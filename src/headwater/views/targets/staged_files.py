@@ -135,6 +135,10 @@ class StagedFiles:
         chosen = Path(shape.options.get("staging") or folder)
         self._folder = chosen.absolute() / f"{shape.view}-v{shape.version}"
 
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
     def write(
         self, batch: int, part: int, rows: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> str:

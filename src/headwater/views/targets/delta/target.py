@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from headwater.local_path import local_path
 from headwater.views.targets.libraries import missing
 
 try:
@@ -67,7 +68,7 @@ class DeltaTarget(FolderTarget):
 
     def __init__(self, address: str, shape: Shape) -> None:
         super().__init__(address, shape)
-        if "://" in self.rest:
+        if local_path(self.rest) is None:
             raise Misfit(
                 f"{address} is not a folder", hint="write delta:PATH, as in delta:data/orders"
             )

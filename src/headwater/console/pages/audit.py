@@ -1,0 +1,86 @@
+"""Who changed what: the newest that the broker wrote down, for administrators."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from nicegui import ui
+
+from headwater.browse.audit import Entry, newest, sentence
+from headwater.console import elements, live
+from headwater.console.context import Visit
+from headwater.console.pages import Page
+from headwater.project.roles import Role
+
+EVERY_S = 5.0
+SHOWN = 200
+_COLUMNS: list[dict[str, object]] = [
+    {"name": "at", "label": "Time", "field": "at", "align": "left", "sortable": True},
+    {"name": "who", "label": "Who", "field": "who", "align": "left", "sortable": True},
+    {"name": "what", "label": "What", "field": "what", "align": "left", "sortable": True},
+    {"name": "name", "label": "Of", "field": "name", "align": "left", "sortable": True},
+    {"name": "details", "label": "Details", "field": "details", "align": "left"},
+    {"name": "outcome", "label": "Outcome", "field": "outcome", "align": "left", "sortable": True},
+]
+_WHO = """
+<q-td :props="props"><div>{{ props.value }}</div>
+  <div class="hw-soft hw-small">{{ props.row.client }}</div></q-td>
+"""
+_DETAILS = """
+<q-td :props="props" class="hw-mono hw-small hw-wrap" style="min-width: 20rem">{{ props.value }}</q-td>
+"""
+_OUTCOME = """
+<q-td :props="props"><span :class="'hw-state hw-' + props.row.tone">
+  <span class="hw-dot" aria-hidden="true"></span><span>{{ props.value }}</span></span></q-td>
+"""
+
+
+def show(visit: Visit) -> None:
+    elements.heading(
+        "Audit",
+        "Who changed topics, settings, users, permissions, quotas and groups; newest first.",
+    )
+
+    def draw(found: list[Entry]) -> None:
+        table.rows = [row_of(number, each) for number, each in enumerate(found)]
+        table.set_visibility(bool(found))
+        none.set_visibility(not found)
+
+    live.keep(partial(newest, visit.context.log, SHOWN), draw, EVERY_S)
+    with ui.element("div").classes("hw-tools"):
+        words = ui.input("Filter").props("dense outlined clearable").classes("hw-goto")
+    with elements.card() as card:
+        card.props["aria-label"] = "Changes"
+        table = ui.table(columns=_COLUMNS, rows=[], row_key="id", pagination=50)
+        table.classes("hw-list").props('flat :rows-per-page-options="[50, 0]"')
+        for name, slot in (("who", _WHO), ("details", _DETAILS), ("outcome", _OUTCOME)):
+            table.add_slot(f"body-cell-{name}", slot)
+        table.bind_filter_from(words, "value", lambda value: value or "")
+        none = ui.element("div").classes("full-width")
+        with none:
+            elements.absent(
+                "Nothing was changed yet.",
+                "Only headwater's own broker writes changes down, unless audit.enable is off.",
+            )
+        none.set_visibility(False)
+
+
+def row_of(number: int, entry: Entry) -> dict[str, object]:
+    """As the table shows it."""
+    return {
+        "id": number,
+        "at": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at_ms / 1000)),
+        "who": entry.principal or "unknown",
+        "client": " from ".join(filter(None, (entry.client_id, entry.host))),
+        "what": entry.what,
+        "name": f"{entry.kind} {entry.name}",
+        "details": sentence(entry.details),
+        "outcome": "done" if entry.error is None else entry.error,
+        "tone": "good" if entry.error is None else "bad",
+    }
+
+
+PAGES = [
+    Page("/audit", "Audit", show, icon="fact_check", order=90, role=Role.ADMINISTRATOR),
+]

@@ -1,0 +1,36 @@
+"""Which places are on this machine, and what a task says of a folder that it does not see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.local_path import local_path
+from headwater.pipelines.cluster import look
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("/mnt/shared/x", "/mnt/shared/x"),
+        ("file:/x", "/x"),
+        ("file:///a b", "/a b"),
+        ("FILE:/x", "/x"),
+        ("hdfs:///x", None),
+        ("s3a://bucket/x", None),
+        ("abfss://c@a.dfs.core.windows.net/x", None),
+        ("dbfs:/x", None),
+    ],
+)
+def test_an_address_is_here_or_elsewhere(address: str, path: str | None):
+    assert local_path(address) == (None if path is None else Path(path))
+
+
+def test_a_task_reads_what_the_driver_wrote_and_writes_itself(tmp_path: Path):
+    token = tmp_path / ".token"
+    (said,) = look(str(token), iter([0]))
+    assert said.endswith("does not see what the driver writes there")
+    token.write_text(token.name)
+    assert list(look(str(token), iter([0, 1]))) == ["", ""]
+    assert {each.name for each in tmp_path.iterdir()} == {".token", ".token.0", ".token.1"}
