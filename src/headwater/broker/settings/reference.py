@@ -17,6 +17,7 @@ from headwater.broker.settings.topic import TOPIC
 
 DIFFERENCES = {
     "allow.everyone.if.no.acl.found": "a setting of Kafka's authorizer, which Kafka does not show",
+    "audit.enable": "headwater's own",
     "broker.id": "not set, where Kafka has -1",
     "durability": "headwater's own",
     "errors.deadletterqueue.topic.name.prefix": "headwater's own so far: KIP-1191 is not in Kafka 4.3",
