@@ -46,7 +46,7 @@ from headwater.edges.config import Edges
 from headwater.edges.context import Context
 from headwater.edges.express import Express
 from headwater.edges.guard import Guard
-from headwater.edges.rest.answers import Refused, refusal
+from headwater.edges.rest.answers import RestError, refusal
 from headwater.edges.services import Service, run_all
 from headwater.errors import HeadwaterError
 
@@ -73,7 +73,7 @@ def make_app(context: Context, *, loopback_only: bool) -> ASGIApp:
     )
     app.add_exception_handler(HeadwaterError, handle)
     app.add_exception_handler(HTTPException, _http_problem)
-    app.add_exception_handler(Refused, refusal)
+    app.add_exception_handler(RestError, refusal)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.include_router(_own(context))
     for router in ROUTERS:

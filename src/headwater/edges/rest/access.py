@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from headwater.edges.errors import Forbidden
 from headwater.edges.guard import may, who
-from headwater.edges.rest.answers import Refused
+from headwater.edges.rest.answers import RestError
 from headwater.edges.tokens import KEY_TOPICS, Need
 
 NO_TOPIC, NO_PARTITION, NO_INSTANCE = 40401, 40402, 40403
@@ -53,8 +53,8 @@ def check_group(request: Request, group: str) -> None:
         raise _forbidden(request, "read", f"group:{group}")
 
 
-def no_topic(topic: str) -> Refused:
-    return Refused(
+def no_topic(topic: str) -> RestError:
+    return RestError(
         NO_TOPIC, f"there is no topic {topic[:249]!r}: GET …/topics shows those that exist"
     )
 

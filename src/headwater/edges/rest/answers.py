@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 Shape = TypeVar("Shape")
 
 
-class Refused(HTTPException):
+class RestError(HTTPException):
     """With the code that clients of such a proxy know: its first three digits are the status."""
 
     def __init__(self, code: int, sentence: str) -> None:
@@ -54,7 +54,7 @@ class Refused(HTTPException):
 
 async def refusal(_request: Request, error: Exception) -> Response:
     """For FastAPI: what a handler raised, on its way to `ErrorForm`."""
-    assert isinstance(error, Refused)
+    assert isinstance(error, RestError)
     return problem(error.status_code, str(error.detail), error_code=error.code)
 
 
@@ -141,9 +141,9 @@ async def body_of(request: Request, shape: type[Shape]) -> Shape:
     try:
         return msgspec.json.decode(body or b"{}", type=shape)
     except msgspec.ValidationError as error:
-        raise Refused(422, f"the body does not fit: {error}") from None
+        raise RestError(422, f"the body does not fit: {error}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is no JSON: {error}") from None
+        raise RestError(400, f"the body is no JSON: {error}") from None
 
 
 async def in_thread(function: Callable[[], Result]) -> Result:

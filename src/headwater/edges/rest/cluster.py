@@ -12,7 +12,7 @@ from headwater.edges.context import Context
 from headwater.edges.rest.access import no_topic
 from headwater.edges.rest.answers import (
     Json,
-    Refused,
+    RestError,
     Route,
     answered,
     in_thread,
@@ -46,7 +46,7 @@ class Cluster:
         """Its topics; 404 where another cluster is meant."""
         own, found = await in_thread(self.known)
         if cluster_id != own:
-            raise Refused(404, f"there is no cluster {cluster_id[:100]!r}; this one is {own}")
+            raise RestError(404, f"there is no cluster {cluster_id[:100]!r}; this one is {own}")
         return found
 
     async def topic(self, cluster_id: str, name: str) -> list[int]:

@@ -25,7 +25,7 @@ from headwater.edges.rest.access import check_group, check_topic, no_topic
 from headwater.edges.rest.answers import (
     V2,
     Json,
-    Refused,
+    RestError,
     Route,
     answered,
     body_of,
@@ -167,9 +167,11 @@ class _Consumers:
         found = self._mine(request, group, instance)
         format = found.options.format
         if not accepts(request.headers.get("accept", ""), format):
-            raise Refused(40601, f"the instance is of format {format}: Accept {media_type(format)}")
+            raise RestError(
+                40601, f"the instance is of format {format}: Accept {media_type(format)}"
+            )
         if not found.topics:
-            raise Refused(409, "the instance reads no topics: POST …/subscription comes first")
+            raise RestError(409, "the instance reads no topics: POST …/subscription comes first")
         held = self._instances.answers
         held.take(max_bytes)
         try:
@@ -221,19 +223,19 @@ def _owner(request: Request) -> str:
 
 def _options(new: _New, instances: Instances, group: str) -> tuple[Options, str | None]:
     if not 0 < len(group) <= NAME_MAX:
-        raise Refused(422, f"a group's name has 1 to {NAME_MAX} characters")
+        raise RestError(422, f"a group's name has 1 to {NAME_MAX} characters")
     if new.name is not None and not (_is_name(new.name) and len(new.name) <= NAME_MAX):
-        raise Refused(422, "name is letters, digits, dots, dashes and underscores")
+        raise RestError(422, "name is letters, digits, dots, dashes and underscores")
     if new.format not in FORMATS:
-        raise Refused(42204, f"format is one of {', '.join(FORMATS)}, not {new.format[:50]!r}")
+        raise RestError(42204, f"format is one of {', '.join(FORMATS)}, not {new.format[:50]!r}")
     if new.reset not in ("earliest", "latest"):
-        raise Refused(42204, "auto.offset.reset is earliest or latest")
+        raise RestError(42204, "auto.offset.reset is earliest or latest")
     commits = _TRUTH.get(str(new.commits).lower())
     if commits is None:
-        raise Refused(42204, "auto.commit.enable is true or false")
+        raise RestError(42204, "auto.commit.enable is true or false")
     least = str(new.min_bytes)
     if not (least.isascii() and least.isdigit()) or not 1 <= int(least[:10]) <= ANSWER_BYTES:
-        raise Refused(42204, f"fetch.min.bytes is 1 to {ANSWER_BYTES}")
+        raise RestError(42204, f"fetch.min.bytes is 1 to {ANSWER_BYTES}")
     idle_s = instances.limits.consumer_idle_seconds
     return Options(new.format, new.reset, commits, int(least), idle_s), new.name
 
@@ -244,9 +246,9 @@ def _is_name(text: str) -> bool:
 
 def _topics(given: _Topics) -> list[str]:
     if given.topic_pattern is not None:
-        raise Refused(422, "topic_pattern is not taken: name the topics in topics = […]")
+        raise RestError(422, "topic_pattern is not taken: name the topics in topics = […]")
     if not given.topics or len(given.topics) > TOPICS_MAX:
-        raise Refused(422, f"topics names 1 to {TOPICS_MAX} topics")
+        raise RestError(422, f"topics names 1 to {TOPICS_MAX} topics")
     return given.topics
 
 
@@ -254,6 +256,6 @@ def _position(given: list[_Position]) -> dict[Place, int]:
     found: dict[Place, int] = {}
     for each in given:
         if not 0 <= each.partition < 2**31 or not 0 <= each.offset < 2**63:
-            raise Refused(422, f"{each.topic[:249]}: partition and offset are 0 or more")
+            raise RestError(422, f"{each.topic[:249]}: partition and offset are 0 or more")
         found[each.topic, each.partition] = each.offset
     return found

@@ -26,7 +26,7 @@ from headwater.client.librdkafka import (
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.records import Record, record_of
 from headwater.client.tail import PASSING
-from headwater.edges.rest.answers import Refused
+from headwater.edges.rest.answers import RestError
 
 RECORDS_MAX = 10_000
 """Of one answer."""
@@ -144,7 +144,7 @@ class Instance:
             held = {(each.topic, each.partition) for each in self._consumer.assignment()}
             for place, offset in position.items():
                 if place not in held:
-                    raise Refused(409, f"{place[0]}-{place[1]} is not of this instance now")
+                    raise RestError(409, f"{place[0]}-{place[1]} is not of this instance now")
                 try:
                     self._consumer.seek(TopicPartition(*place, offset))
                 except KafkaException as failure:
@@ -204,7 +204,9 @@ class Instance:
     def _told(self, failure: KafkaException, what: str) -> Exception:
         error = failure.args[0]
         if error.code() in LATER - _AWAY:
-            return Refused(409, f"{what}: the group is being rebalanced; read again, and try then")
+            return RestError(
+                409, f"{what}: the group is being rebalanced; read again, and try then"
+            )
         return translated(error, f"{what} for {self.group}", self._log.bootstrap)
 
     def _resume(self) -> None:

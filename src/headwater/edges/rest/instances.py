@@ -21,7 +21,7 @@ from headwater.client.log import Log
 from headwater.edges.errors import Overloaded
 from headwater.edges.request_body import Held
 from headwater.edges.rest.access import NO_INSTANCE
-from headwater.edges.rest.answers import Refused
+from headwater.edges.rest.answers import RestError
 from headwater.edges.rest.instance import Instance, Options
 from headwater.errors import HeadwaterError
 
@@ -84,7 +84,7 @@ class Instances:
         self.check_room(owner)
         name = name or f"rest-{secrets.token_hex(16)}"
         if (group, name) in self._open:
-            raise Refused(THERE_ALREADY, f"the group {group} has an instance {name} already")
+            raise RestError(THERE_ALREADY, f"the group {group} has an instance {name} already")
         made = Instance(self._log, owner, group, name, options)
         self._open[group, name] = made
         self._turns[made] = asyncio.Lock()
@@ -94,7 +94,7 @@ class Instances:
         """404 also where it is somebody else's."""
         found = self._open.get((group, name))
         if found is None or found.owner != owner:
-            raise Refused(
+            raise RestError(
                 NO_INSTANCE,
                 f"there is no consumer instance {name[:100]!r} of yours: "
                 "make one with POST /consumers/{group}",
@@ -105,7 +105,7 @@ class Instances:
         """In a thread, after what the instance is doing; it is in use then."""
         turn = self._turns.get(instance)
         if turn is None:
-            raise Refused(NO_INSTANCE, "the consumer instance has ended")
+            raise RestError(NO_INSTANCE, "the consumer instance has ended")
         async with turn:
             instance.used_at = time.monotonic()
             try:

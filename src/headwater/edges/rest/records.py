@@ -23,7 +23,7 @@ from headwater.edges.context import Context
 from headwater.edges.errors import Overloaded
 from headwater.edges.feeds.bodies import moment
 from headwater.edges.rest.access import NO_PARTITION, check_topic
-from headwater.edges.rest.answers import Json, Refused, Route, answered
+from headwater.edges.rest.answers import Json, RestError, Route, answered
 from headwater.edges.rest.cluster import Cluster
 from headwater.edges.rest.formats import BAD_RECORD, Bad, Produced, read
 from headwater.edges.schemas import Schemas
@@ -105,7 +105,7 @@ class _Producing:
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._threads, lambda: self._read(topic, body))
         if not found:
-            raise Refused(400, "the body is empty: send a JSON object for each record")
+            raise RestError(400, "the body is empty: send a JSON object for each record")
         if await self._context.appender.needs_keys(topic):
             found = [_keyed(topic, each) for each in found]
         stored = iter(

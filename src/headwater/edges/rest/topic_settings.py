@@ -17,7 +17,7 @@ from headwater.edges.context import Context
 from headwater.edges.rest.access import check_topic
 from headwater.edges.rest.answers import (
     Json,
-    Refused,
+    RestError,
     Route,
     answered,
     body_of,
@@ -109,7 +109,7 @@ class _Configs:
     async def _entry(self, cluster_id: str, topic_name: str, name: str) -> Entry:
         found = (await self._entries(cluster_id, topic_name)).get(name)
         if found is None:
-            raise Refused(NO_SETTING, f"topics have no setting {name[:100]!r}: see …/configs")
+            raise RestError(NO_SETTING, f"topics have no setting {name[:100]!r}: see …/configs")
         return found
 
 

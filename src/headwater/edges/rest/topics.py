@@ -14,7 +14,7 @@ from headwater.edges.context import Context
 from headwater.edges.rest.access import NO_PARTITION, check_topic, sees
 from headwater.edges.rest.answers import (
     Json,
-    Refused,
+    RestError,
     Route,
     answered,
     body_of,
@@ -124,7 +124,7 @@ class _Topics:
         count = len(await self._cluster.topic(cluster_id, topic_name))
         if not 0 <= partition_id < count:
             said = f"{topic_name} has no partition {partition_id}: 0 to {count - 1}"
-            raise Refused(NO_PARTITION, said)
+            raise RestError(NO_PARTITION, said)
         return answered(_partition(request, cluster_id, topic_name, partition_id))
 
     async def create(self, request: Request, cluster_id: str) -> Response:
@@ -132,11 +132,11 @@ class _Topics:
         check_topic(request, new.topic_name, "admin")
         known = await self._cluster.check(cluster_id)
         if new.topic_name in known:
-            raise Refused(THERE_ALREADY, f"the topic {new.topic_name!r} is there already")
+            raise RestError(THERE_ALREADY, f"the topic {new.topic_name!r} is there already")
         if new.partitions_count != -1 and not 1 <= new.partitions_count <= PARTITIONS_MAX:
-            raise Refused(422, f"partitions_count is 1 to {PARTITIONS_MAX}")
+            raise RestError(422, f"partitions_count is 1 to {PARTITIONS_MAX}")
         if not 1 <= new.replication_factor <= 32767:
-            raise Refused(422, "replication_factor is 1 to 32767; headwater's broker keeps one")
+            raise RestError(422, "replication_factor is 1 to 32767; headwater's broker keeps one")
         if not new.validate_only:
             await in_thread(lambda: _create(self._log, new))
             known = await self._cluster.check(cluster_id)
