@@ -167,9 +167,7 @@ class _Consumers:
         found = self._mine(request, group, instance)
         format = found.options.format
         if not accepts(request.headers.get("accept", ""), format):
-            raise RestError(
-                40601, f"the instance is of format {format}: Accept {media_type(format)}"
-            )
+            raise RestError(40601, f"the instance is of {format}: Accept {media_type(format)}")
         if not found.topics:
             raise RestError(409, "the instance reads no topics: POST …/subscription comes first")
         held = self._instances.answers
