@@ -7,7 +7,8 @@
 
 The token endpoint gives tokens for the client credentials of `clients` and for codes; whoever comes to the
 authorization endpoint is taken to be `person` and sent back at once. `failing`, `padding` and `pause_s` make
-the keys' address answer 503, with too many bytes, or too slowly. Signs whatever it is asked to: for tests.
+the keys' address answer 503, with too many bytes, or too slowly; while a test holds `answering` it says nothing.
+`failing` is of the token endpoint, too. Signs whatever it is asked to: for tests.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class Issuer:
     failing: bool = False
     padding: int = 0
     pause_s: float = 0.0
+    answering: threading.Lock = field(default_factory=threading.Lock)
+    more_keys: list[dict[str, object]] = field(default_factory=list)
+    """Listed beside its own, as they are."""
+    expires_in: object = None
+    """Of a token, as its endpoint tells it; None: the truth."""
     asked: dict[str, int] = field(default_factory=dict)
     """How often each path was."""
     keys: list[SigningKey] = field(default_factory=lambda: [*_first_key()])
@@ -118,7 +124,7 @@ class Issuer:
 
     def jwks(self) -> dict[str, object]:
         listed = [{**key.as_dict(private=False), "use": "sig"} for key in self.keys]
-        return {"keys": listed, "padding": "x" * self.padding}
+        return {"keys": [*self.more_keys, *listed], "padding": "x" * self.padding}
 
     def authorize(self, asked: Mapping[str, str]) -> str:
         """Where the browser is sent back to."""
@@ -135,7 +141,8 @@ class Issuer:
 
     def grant(self, form: Mapping[str, str], client: str) -> dict[str, object] | None:
         """The token endpoint's answer to a client that has shown its secret; None: invalid_grant."""
-        found: dict[str, object] = {"token_type": "Bearer", "expires_in": self.lifetime_s}
+        lifetime_s = self.lifetime_s if self.expires_in is None else self.expires_in
+        found: dict[str, object] = {"token_type": "Bearer", "expires_in": lifetime_s}
         if form.get("grant_type") == "client_credentials":
             scope = form.get("scope", "")
             return {**found, "access_token": self.token(client, scope=scope), "scope": scope}
@@ -193,6 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
         client, secret = self._client(form)
         if self.path != "/token":
             self._json(404, {})
+        elif self._issuer.failing:
+            self._json(503, {})
         elif self._issuer.clients.get(client) != secret:
             self._json(401, {"error": "invalid_client"})
         else:
@@ -208,6 +217,8 @@ class _Handler(BaseHTTPRequestHandler):
         return form.get("client_id", ""), form.get("client_secret", "")
 
     def _keys(self) -> None:
+        with self._issuer.answering:
+            pass
         if self._issuer.failing:
             self._json(503, {})
         elif self._issuer.pause_s:
