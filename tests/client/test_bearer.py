@@ -22,7 +22,6 @@ from headwater.oidc.grants import (
 )
 from headwater.testing.issuer import issuer
 
-
 SECRET = "shops-Secret"
 
 

@@ -45,7 +45,7 @@ class Identity:
     expires: float
     """Seconds since 1970, by the token."""
     lifetime_s: float
-    """How long from now on, at most `LIFETIME_S_MAX`; more than 0, for where nothing is left the skew counts."""
+    """From now on, at most `LIFETIME_S_MAX`; more than 0, for where nothing is left the skew counts."""
     claims: Mapping[str, object] = field(repr=False)
 
 
@@ -99,12 +99,11 @@ def _moment(claims: Mapping[str, object], name: str) -> float | None:
     found = claims.get(name)
     if found is None:
         return None
-    is_number = isinstance(found, int | float) and not isinstance(found, bool)
     try:
-        moment = float(found) if is_number else math.nan
+        moment = float(found) if isinstance(found, int | float) else math.nan
     except OverflowError:  # JSON's integers have no end
         moment = math.inf
-    if not math.isfinite(moment):
+    if isinstance(found, bool) or not math.isfinite(moment):
         raise TokenRefused(f"the token's {name} is no time: {_short(found)}")
     return moment
 

@@ -1,7 +1,7 @@
 """Tokens for a process of ours: the client credentials grant (RFC 6749, 4.4), kept, renewed in time. Blocks.
 
-`client.security` asks whenever it logs in; the issuer is asked when 80 % of the last one's time is over. While it
-gives no new one the old one serves until its end; the issuer is asked again after `RETRY_S`, then ever later.
+`client.security` asks whenever it logs in; the issuer is asked when 80 % of the last one's time is over.
+While it gives no new one the old one serves until its end; it is asked again soon, then ever later.
 """
 
 from __future__ import annotations

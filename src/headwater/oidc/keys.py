@@ -1,8 +1,8 @@
 """An issuer's public keys (JWKS, RFC 7517): kept, and fetched again when they are old or one is unknown.
 
 `validator` asks, on the event loop; the fetch runs in a thread, one at a time, whoever asks meanwhile waits
-for it, and it goes on when they leave. Keys that the issuer has taken away are gone with the next fetch. While the issuer is away the last
-keys stay in use: whoever is signed by them was vouched for.
+for it, and it goes on when they leave. Keys that the issuer has taken away are gone with the next fetch.
+While the issuer is away the last keys stay in use: whoever is signed by them was vouched for.
 
     first question, or older than `refresh_s`   fetch; after a failure not again for `retry_s`
     a kid that is not there                     fetch, at most once in `UNKNOWN_S`: strangers invent them
@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from headwater.oidc import web
 from headwater.errors import HeadwaterError
+from headwater.oidc import web
 from headwater.oidc.errors import IssuerUnreachable, TokenRefused
 
 REFRESH_S = 3_600.0

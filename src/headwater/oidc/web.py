@@ -34,7 +34,7 @@ class Place(NamedTuple):
     """One of the addresses of a name."""
 
     family: int
-    address: tuple[str | int, ...]
+    address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 class Answer(NamedTuple):
@@ -76,11 +76,9 @@ def fetch(
     if parts.query:
         place += f"?{parts.query}"
     deadline = time.monotonic() + seconds
-    secure = parts.scheme == "https"
-    host, port = parts.hostname or "", parts.port or (443 if secure else 80)
     connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2])
     try:
-        connection.sock = _reached(host, port, secure, deadline)
+        connection.sock = _reached(parts, deadline)
         with _cut_off(connection.sock, deadline):
             if isinstance(connection.sock, ssl.SSLSocket):
                 connection.sock.do_handshake()
@@ -158,8 +156,10 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _reached(host: str, port: int, secure: bool, deadline: float) -> socket.socket:
+def _reached(parts: SplitResult, deadline: float) -> socket.socket:
     """Connected, the handshake of TLS not begun."""
+    secure = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if secure else 80)
     found = within(
         deadline - time.monotonic(),
         lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM),

@@ -7,8 +7,8 @@
 
 The token endpoint gives tokens for the client credentials of `clients` and for codes; whoever comes to the
 authorization endpoint is taken to be `person` and sent back at once. `failing`, `padding` and `pause_s` make
-the keys' address answer 503, with too many bytes, or too slowly; while a test holds `answering` it says nothing.
-`failing` is of the token endpoint, too. Signs whatever it is asked to: for tests.
+the keys' address answer 503 (the token endpoint, too), with too many bytes, or too slowly; while a test holds
+`answering` it says nothing. Signs whatever it is asked to: for tests.
 """
 
 from __future__ import annotations
@@ -64,12 +64,9 @@ class Issuer:
     padding: int = 0
     pause_s: float = 0.0
     answering: threading.Lock = field(default_factory=threading.Lock)
-    more_keys: list[dict[str, object]] = field(default_factory=list)
-    """Listed beside its own, as they are."""
-    expires_in: object = None
-    """Of a token, as its endpoint tells it; None: the truth."""
-    asked: dict[str, int] = field(default_factory=dict)
-    """How often each path was."""
+    more_keys: list[dict[str, object]] = field(default_factory=list)  # listed as they are
+    expires_in: object = None  # as the token endpoint tells it; None: the truth
+    asked: dict[str, int] = field(default_factory=dict)  # how often each path was
     keys: list[SigningKey] = field(default_factory=lambda: [*_first_key()])
     codes: dict[str, Code] = field(default_factory=dict)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -172,7 +169,6 @@ def issuer() -> Iterator[Issuer]:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
     issuer: Issuer
 
 
@@ -198,10 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._count(self.path)
         form = _flat(self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode())
         client, secret = self._client(form)
-        if self.path != "/token":
-            self._json(404, {})
-        elif self._issuer.failing:
-            self._json(503, {})
+        if self.path != "/token" or self._issuer.failing:
+            self._json(503 if self._issuer.failing else 404, {})
         elif self._issuer.clients.get(client) != secret:
             self._json(401, {"error": "invalid_client"})
         else:
@@ -218,41 +212,38 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _keys(self) -> None:
         with self._issuer.answering:
-            pass
+            found = self._issuer.jwks()
         if self._issuer.failing:
             self._json(503, {})
         elif self._issuer.pause_s:
-            self._slowly(json.dumps(self._issuer.jwks()).encode())
+            self._slowly(json.dumps(found).encode())
         else:
-            self._json(200, self._issuer.jwks())
+            self._json(200, found)
 
     def _slowly(self, body: bytes) -> None:
         """A byte at a time, so that no single read takes long."""
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        for at in range(len(body)):
-            if self._issuer.closing.wait(self._issuer.pause_s):
-                return
-            try:
+        with contextlib.suppress(OSError):  # whoever asked has had enough
+            for at in range(len(body)):
+                if self._issuer.closing.wait(self._issuer.pause_s):
+                    return
                 self.wfile.write(body[at : at + 1])
-            except OSError:
-                return
 
     def _json(self, status: int, answer: Mapping[str, object]) -> None:
-        body = json.dumps(answer).encode()
+        self._answer(status, "Content-Type", "application/json", json.dumps(answer).encode())
+
+    def _redirect(self, where: str) -> None:
+        self._answer(302, "Location", where)
+
+    def _answer(self, status: int, name: str, value: str, body: bytes = b"") -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         with contextlib.suppress(OSError):  # whoever asked has had enough
             self.wfile.write(body)
-
-    def _redirect(self, where: str) -> None:
-        self.send_response(302)
-        self.send_header("Location", where)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
 
     def _count(self, path: str) -> None:
         self._issuer.asked[path] = self._issuer.asked.get(path, 0) + 1
