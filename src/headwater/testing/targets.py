@@ -143,10 +143,6 @@ class TargetConformance:
         writer.write(2, [(1, "Ada again", 0.0), gone(4)])
         assert rows_of(make(shape())) == [(1, "Ada again", 0.0), (2, "Bea", None), CAT]
 
-    def test_it_says_in_which_folder_parts_are_put_aside(self, make: Make) -> None:
-        folder = make(shape()).staging_folder
-        assert folder is None or folder.is_absolute()
-
     def test_a_key_may_have_several_columns(self, make: Make) -> None:
         writer = Writer(make(shape(key=("id", "name"))))
         writer.write(0, [(1, "a", 1.0), (1, "b", 2.0), (2, "a", 3.0)])

@@ -140,9 +140,10 @@ class Target(ABC):
 
     @property
     def staging_folder(self) -> Path | None:
-        """Where tasks leave parts for the driver, as files (`staged_files`); None where they lie in the store
-        itself. On a cluster it is tried before the view starts whether executors see it."""
-        return None
+        """Where tasks leave parts for the driver, as files; None where parts are in the store itself. On a
+        cluster it is tried before the view starts whether executors see it."""
+        staged = getattr(self, "_staged", None)
+        return getattr(staged, "folder", None)  # only `StagedFiles` has one
 
     def visible_schema(self) -> pa.Schema:
         """What `reading` gives: the view's columns, of a history with those of its times."""

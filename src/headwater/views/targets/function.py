@@ -75,10 +75,6 @@ class FunctionTarget(Target):
         """Tasks only stage: the function stays where it is called."""
         return {**self.__dict__, "_function": None}
 
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
     def create(self) -> None:
         atomic_file.make_folder(self._state.parent)
         said = self._read()

@@ -222,7 +222,3 @@ class FolderTarget(Target):
     @property
     def _staged(self) -> StagedFiles:
         return StagedFiles(self._folders.staging, self.shape)
-
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder

@@ -253,10 +253,6 @@ class DuckdbTarget(Target):
     def _staged(self) -> StagedFiles:
         return StagedFiles(self.path.with_name(f"{self.path.name}.staging"), self.shape)
 
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
     def _require(self, connection: Connection) -> tuple[str, int, Applied | None]:
         """Where this version is, its writer's epoch, how far it is."""
         row = sql.row(connection, self._id)

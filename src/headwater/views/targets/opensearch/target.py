@@ -303,10 +303,6 @@ class OpenSearchTarget(Target):
         whose = hashlib.sha256(f"{self.address} {self._index}".encode()).hexdigest()[:12]
         return StagedFiles(Path(tempfile.gettempdir()) / "headwater-staging" / whose, self.shape)
 
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
     @contextmanager
     def _connected(self) -> Iterator[tuple[Server, Book]]:
         with Server.connected(self.address) as server:

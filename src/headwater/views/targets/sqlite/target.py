@@ -68,10 +68,6 @@ class SqliteTarget(SqlTarget):
         self._number = OwnNames.beside(shape)("number")
         """In parts from which refused rows were taken: which row of the part each one was."""
 
-    @property
-    def staging_folder(self) -> Path:
-        return self._staged.folder
-
     # ---- the driver, when a query starts ----------------------------------------------------------
 
     def create(self) -> None:
