@@ -8,9 +8,9 @@ Called by `guard` and `config`.
     write = ["orders", "shop.*"]
     admin = ["shop.*"]                   # topics that it may create, configure and delete
 
-A scope reaches what is of its own kind: `g*` topics, and no group. Only `*` alone is more, all but groups: who is a
-member of one moves its position for others, so groups are named. A star never reaches a topic whose name begins
-with two underscores: those are the log's own. No scope reaches the keys of personal data.
+A scope reaches what is of its own kind: `g*` topics, and no group. Only `*` alone is more, all but groups:
+who is a member of one moves its position for others, so groups are named. A star never reaches a topic
+whose name begins with two underscores: those are the log's own. No scope reaches the keys of personal data.
 
 How much in a second: a bucket each, filled steadily. It holds what is granted in `BURST_S` seconds, so that a
 sender who was quiet may come with several at once.
