@@ -32,7 +32,8 @@ from headwater.events.commands import Asked
 from headwater.events.errors import Busy, EventsError
 from headwater.events.lease import LEASE_S
 from headwater.events.ledger import Draft, Held, Ledger
-from headwater.events.line import Line, Stored
+from headwater.events.line import Line
+from headwater.events.produce import Stored
 from headwater.events.snapshots import Snapshots
 from headwater.events.writer import Answered, Flight, Writing, tell
 

@@ -1,12 +1,11 @@
 """The owners' line to a broker: record batches out, offsets back, on the event loop.
 
 `Owner` hands batches over and is called back; all that is handed over in one turn of the loop goes out as
-one Produce request. The broker answers requests in order. Produce is spoken in version 7, by hand:
+one Produce request (`produce`). The broker answers requests in order.
 
-    request   transactional id -1 (int16) | acks -1 (int16) | timeout int32 | topics: name | partitions:
-              index int32 | records (int32 size)
-    answer    topics: name | partitions: index int32 | error int16 | base offset int64 |
-              append time int64 | log start int64;  then throttle int32
+A login that ends is renewed on the line when 80 % of its time is over (KIP-368). Nothing may come between the
+steps of a login, so batches wait for it here. While the issuer of tokens is away the line goes on, until the
+broker closes it.
 
 Invariant: batches of one partition must arrive in the order in which they were sent; so a line that
 breaks is thrown away with all that was on it, and owners claim anew before they send again.
@@ -15,38 +14,24 @@ breaks is thrown away with all that was on it, and owners claim anew before they
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from headwater.client import security
 from headwater.client.connection import Disconnected
 from headwater.client.errors import LoginRefused
+from headwater.events import produce
+from headwater.events.produce import LOST, Batch, Callback
 from headwater.oidc.errors import IssuerUnreachable
 
 _PRODUCE, _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 0, 17, 36
-_PARTITION = struct.Struct(">ihqqq")
 _FRAME_BYTES_MAX = 64 << 20
 _CLIENT = b"headwater-events"
-
-
-class Stored(NamedTuple):
-    """What became of a batch; `error` is Kafka's number, or None where no answer came."""
-
-    error: int | None
-    base_offset: int
-
-
-LOST = Stored(None, -1)
-Callback = Callable[[Stored], None]
-
-
-class _Batch(NamedTuple):
-    topic: str
-    partition: int
-    data: bytes
-    done: Callback
+_RENEW_AGAIN_S = 1.0
+_log = logging.getLogger("headwater.events")
 
 
 class Line(asyncio.Protocol):
@@ -58,9 +43,13 @@ class Line(asyncio.Protocol):
         self._buffer = bytearray()
         self._correlation = 0
         self._waiting: deque[tuple[float, Callable[[bytes | None], None]]] = deque()
-        self._batches: list[_Batch] = []
+        self._batches: list[Batch] = []
         self._timeout_s = timeout_s
         self._watch: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[None] | None = None
+        """Set while a login is renewed: done when all that was sent before is answered."""
         self.closed = False
 
     # ---- for owners -----------------------------------------------------------------------------
@@ -72,7 +61,7 @@ class Line(asyncio.Protocol):
             return
         if not self._batches:
             self._loop.call_soon(self._flush)
-        self._batches.append(_Batch(topic, partition, data, done))
+        self._batches.append(Batch(topic, partition, data, done))
 
     def close(self) -> None:
         """Whoever waits is told that no answer came."""
@@ -81,10 +70,11 @@ class Line(asyncio.Protocol):
         self.connection_lost(None)
 
     def _flush(self) -> None:
+        if self._idle is not None:
+            return  # until the login is renewed
         batches, self._batches = self._batches, []
         while batches:
-            # At most one batch of a partition in a request, as the protocol demands.
-            taken: dict[tuple[str, int], _Batch] = {}
+            taken: dict[tuple[str, int], Batch] = {}
             left = []
             for each in batches:
                 place = (each.topic, each.partition)
@@ -95,21 +85,12 @@ class Line(asyncio.Protocol):
             self._send_produce(taken)
             batches = left
 
-    def _send_produce(self, taken: dict[tuple[str, int], _Batch]) -> None:
-        topics: dict[str, list[_Batch]] = {}
-        for each in taken.values():
-            topics.setdefault(each.topic, []).append(each)
-        parts = [struct.pack(">hhii", -1, -1, 30_000, len(topics))]
-        for name, batches in topics.items():
-            parts += (_string(name), struct.pack(">i", len(batches)))
-            for each in batches:
-                parts += (struct.pack(">ii", each.partition, len(each.data)), each.data)
-
+    def _send_produce(self, taken: dict[tuple[str, int], Batch]) -> None:
         def answered(frame: bytes | None) -> None:
-            for place, stored in _stored(frame, taken).items():
+            for place, stored in produce.stored(frame, taken).items():
                 taken[place].done(stored)
 
-        self._send(_PRODUCE, 7, parts, answered)
+        self._send(_PRODUCE, 7, produce.body(taken), answered)
 
     # ---- frames ---------------------------------------------------------------------------------
 
@@ -158,6 +139,7 @@ class Line(asyncio.Protocol):
                 return
             _, answered = self._waiting.popleft()
             answered(frame[4:])
+            self._tell_idle()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.closed:
@@ -168,12 +150,19 @@ class Line(asyncio.Protocol):
         waiting, self._waiting = self._waiting, deque()
         for _, answered in waiting:
             answered(None)
+        if self._renewal is not None:
+            self._renewal.cancel()
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self._idle is not None and not self._waiting and not self._idle.done():
+            self._idle.set_result(None)
 
     # ---- getting acquainted ---------------------------------------------------------------------
 
     async def log_in(self, settings: Mapping[str, str]) -> None:
         mechanism = settings["sasl.mechanism"].upper()
-        answer = await self._ask(_SASL_HANDSHAKE, 1, [_string(mechanism)])
+        answer = await self._ask(_SASL_HANDSHAKE, 1, [produce.string(mechanism)])
         if answer[:2] != b"\0\0":
             raise LoginRefused(f"The broker does not offer {mechanism}.")
         loop = self._loop
@@ -184,15 +173,46 @@ class Line(asyncio.Protocol):
             if said[:2] != b"\0\0":
                 user = security.user(settings)
                 raise LoginRefused(f"The broker refused user {user!r}.", hint="Check its password.")
-            at = 4 + max(int.from_bytes(said[2:4], "big", signed=True), 0)
-            size = int.from_bytes(said[at : at + 4], "big", signed=True)
-            return said[at + 4 : at + 4 + size]
+            start = 4 + max(int.from_bytes(said[2:4], "big", signed=True), 0)
+            size = max(int.from_bytes(said[start : start + 4], "big", signed=True), 0)
+            end = start + 4 + size
+            (lifetime_ms,) = struct.unpack_from(">q", said, end)
+            if lifetime_ms:
+                at = loop.time() + security.renewal(lifetime_ms / 1000)
+                loop.call_soon_threadsafe(self._renew_at, at, settings)
+            return said[start + 4 : end]
 
         # The steps of SCRAM are written for a thread that waits.
         try:
             await asyncio.to_thread(security.log_in, settings, exchange)
         except IssuerUnreachable as error:
             raise Disconnected(error.sentence) from error
+
+    async def renew(self, settings: Mapping[str, str]) -> None:
+        """Log in again, as the same user, between two requests; the line is closed where that fails."""
+        try:
+            if not await asyncio.to_thread(security.has_token, settings):
+                self._renew_at(self._loop.time() + _RENEW_AGAIN_S, settings)
+                return
+            self._idle = self._loop.create_future()
+            self._tell_idle()
+            await self._idle
+            await self.log_in(settings)
+        except (Disconnected, LoginRefused) as error:
+            _log.warning("the login of the line to the broker could not be renewed: %s", error)
+            self.close()  # owners make another, and are told by that what is wrong
+        finally:
+            self._idle = None
+            self._flush()
+
+    def _renew_at(self, at: float, settings: Mapping[str, str]) -> None:
+        def renew() -> None:
+            self._renewing = self._loop.create_task(self.renew(settings))
+
+        if self._renewal is not None:
+            self._renewal.cancel()
+        if not self.closed:
+            self._renewal = self._loop.call_at(at, renew)
 
     async def _ask(self, api: int, version: int, parts: list[bytes]) -> bytes:
         waiting: asyncio.Future[bytes | None] = self._loop.create_future()
@@ -222,34 +242,11 @@ async def connect(
                 ssl=context,
                 server_hostname=address[0] if context is not None else None,
             )
-            if settings.get("security.protocol", "").upper().startswith("SASL"):
-                await line.log_in(settings)
+            with contextlib.ExitStack() as undo:
+                undo.callback(line.close)
+                if settings.get("security.protocol", "").upper().startswith("SASL"):
+                    await line.log_in(settings)
+                undo.pop_all()
     except OSError as error:
         raise Disconnected(f"{address[0]}:{address[1]}: {error}") from error
     return line
-
-
-def _string(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack(">h", len(encoded)) + encoded
-
-
-def _stored(
-    frame: bytes | None, taken: Mapping[tuple[str, int], _Batch]
-) -> dict[tuple[str, int], Stored]:
-    """Of each batch of the request; LOST for what the answer does not name."""
-    found = dict.fromkeys(taken, LOST)
-    if frame is None:
-        return found
-    (topics,), at = struct.unpack_from(">i", frame), 4
-    for _ in range(topics):
-        (size,) = struct.unpack_from(">h", frame, at)
-        name = frame[at + 2 : at + 2 + size].decode()
-        at += 2 + size
-        (partitions,) = struct.unpack_from(">i", frame, at)
-        at += 4
-        for _ in range(partitions):
-            index, error, base_offset, _, _ = _PARTITION.unpack_from(frame, at)
-            at += _PARTITION.size
-            found[name, index] = Stored(error, base_offset)
-    return found

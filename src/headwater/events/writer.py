@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from headwater.events.answers import Answer
 from headwater.events.claim import Claim
 from headwater.events.ledger import Draft
-from headwater.events.line import Line, Stored
+from headwater.events.line import Line
+from headwater.events.produce import Stored
 from headwater.record import batch as batches
 from headwater.record import varint
 from headwater.record.batch import BatchHeader
