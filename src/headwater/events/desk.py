@@ -26,7 +26,6 @@ from headwater.events import acknowledgement, clock
 from headwater.events import claim as claims
 from headwater.events.aggregate import Aggregate
 from headwater.events.answers import Answer
-from headwater.events.claim import Claim
 from headwater.events.codec import Codec
 from headwater.events.commands import Asked
 from headwater.events.errors import Busy, EventsError
@@ -98,7 +97,7 @@ class Desk:
 
     # ---- for the owner --------------------------------------------------------------------------
 
-    def open(self, claim: Claim, ledger: Ledger, lines: Mapping[str, Line]) -> None:
+    def open(self, claim: claims.Claim, ledger: Ledger, lines: Mapping[str, Line]) -> None:
         self.ledger = ledger
         self.came_through = False
         self._writing.begin(claim, lines)
