@@ -1,4 +1,9 @@
 """Who changed what: every request that changes more than records, written down by the broker itself.
 
-`changes` makes sentences of requests and their answers; `trail` writes them to `__headwater_changes`.
+interceptor   hears requests and their answers, in front of the handlers
+parts         takes a request apart
+changes       says what each part was
+sizes         how much of it is repeated
+refusals      how many refusals are told
+trail         writes the lines to `__headwater_changes`
 """
