@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from headwater.broker.audit import changes, refusals, sizes, trail
-from headwater.broker.audit.changes import Change, MayTell
-from headwater.broker.audit.refusals import Refusals
+from headwater.broker.audit import changes, limits, trail
+from headwater.broker.audit.description import Change, Description, MayTell, described
+from headwater.broker.audit.limits import Refusals
 from headwater.broker.registry import Context, load_apis
 from headwater.browse.audit import CHANGES, Entry, newest
 from headwater.client import acls, topics, users
@@ -174,8 +174,8 @@ def test_one_part_that_cannot_be_described_is_told_as_that_and_the_others_as_the
     def change(part: object, _: object) -> Change:
         return Change("create", "topic", {"good": "orders"}[str(part)])
 
-    how = changes.Description(lambda *_: iter([("bad", {}), ("good", {})]), change)
-    found = list(changes.described(how, None, {}, lambda _: True))
+    how = Description(lambda *_: iter([("bad", {}), ("good", {})]), change)
+    found = list(described(how, None, {}, lambda _: True))
     assert [each.name for each in found] == ["cannot be described", "orders"]
 
 
@@ -221,31 +221,31 @@ def test_whatever_is_in_a_line_it_is_no_longer_than_it_may_be(letter: str) -> No
         "topics": [long] * 500,
         long: long,
     }
-    found = sizes.line({**dict.fromkeys(names[3:], long), "error": "E", "details": details})
-    assert len(found) <= sizes.LINE_BYTES_MAX
+    found = limits.line({**dict.fromkeys(names[3:], long), "error": "E", "details": details})
+    assert len(found) <= limits.LINE_BYTES_MAX
     assert json.loads(found)["details"]["cut"].startswith('{"configs": {"0')
 
 
 def test_of_many_things_the_first_are_told_and_the_rest_is_counted() -> None:
-    few = sizes.bounded({"configs": dict.fromkeys(map(str, range(100)), 1), "topics": ["t"] * 99})
+    few = limits.bounded({"configs": dict.fromkeys(map(str, range(100)), 1), "topics": ["t"] * 99})
     assert isinstance(few, dict)
-    assert len(few["configs"]) == sizes.ITEMS_MAX + 2 and few["configs"]["and more"] == 35
+    assert len(few["configs"]) == limits.ITEMS_MAX + 2 and few["configs"]["and more"] == 35
     assert few["topics"][-1] == "and 34 more"
-    assert sizes.bounded(float("nan")) == "nan", "which JSON does not have"
+    assert limits.bounded(float("nan")) == "nan", "which JSON does not have"
 
 
 def test_many_changes_of_one_request_are_bounded_and_refusals_take_no_room_from_them() -> None:
     refused = {"error_code": 29}
-    rows = [("r", refused)] * 5000 + [("d", {})] * (sizes.CHANGES_MAX + 7) + [("r", refused)]
-    how = changes.Description(lambda *_: iter(rows), lambda *_: Change("create", "topic", "t"))
+    rows = [("r", refused)] * 5000 + [("d", {})] * (limits.CHANGES_MAX + 7) + [("r", refused)]
+    how = Description(lambda *_: iter(rows), lambda *_: Change("create", "topic", "t"))
     asked: list[str] = []
 
     def never(error: str) -> bool:
         asked.append(error)
         return False
 
-    found = list(changes.described(how, None, {}, never))
-    assert len(found) == sizes.CHANGES_MAX + 1 and found[-1].name.startswith("7 more")
+    found = list(described(how, None, {}, never))
+    assert len(found) == limits.CHANGES_MAX + 1 and found[-1].name.startswith("7 more")
     assert set(asked) == {"TOPIC_AUTHORIZATION_FAILED"} and len(asked) == 5001
 
 
@@ -267,11 +267,11 @@ def test_refusals_of_a_principal_beyond_its_rate_are_counted_for_one_line() -> N
 def test_refusals_of_ever_new_principals_have_a_rate_and_a_bound_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refusals, "PRINCIPALS_MAX", 10)
+    monkeypatch.setattr(limits, "PRINCIPALS_MAX", 10)
     many = Refusals(0.0)
     told = [many.may_tell(f"User:{number}", "E", 0.0) for number in range(5000)]
     assert told.count(True) == 10 + 101
-    assert set(many.take_untold()) == {refusals.OTHERS}
+    assert set(many.take_untold()) == {limits.OTHERS}
     assert many.may_tell("User:new", "E", 10_000.0), "those who are idle are forgotten"
 
 

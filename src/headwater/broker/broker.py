@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from headwater import __version__
 from headwater.broker import catalogue
-from headwater.broker.audit.interceptor import audited
+from headwater.broker.audit.changes import audited
 from headwater.broker.audit.trail import Trail
 from headwater.broker.catalogue import LOG_NAME, Catalogue, Topic
 from headwater.broker.cleaner import Cleaner

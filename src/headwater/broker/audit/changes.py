@@ -1,24 +1,25 @@
-"""What a request has changed, or was refused: one `Change` for each thing in it; pure.
+"""The requests that change something, each with its description; and the ear in front of their handlers.
 
-A request is taken apart (`parts`), and each part is described for itself (`TABLE`): whatever is in one, the
-others are told, and one that cannot be described is told as that. `interceptor` calls `described`. What is
-done comes in full; what is refused, which anybody can have in any number, with its name, its error and a few
-plain details. Passwords and settings that hold secrets are never repeated. All bounds are in `sizes`.
+`audited` stands outside the authorizer's rules, so that what these refuse is seen too. It never holds up or
+fails a request. What is only tried (`validate_only`) is no change; what fails half way may be, and is told.
+Passwords and settings that hold secrets are never repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from itertools import islice
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
-from headwater.broker.audit.parts import (
-    Pairs,
+from headwater.broker.audit.description import (
+    Change,
+    Description,
+    MayTell,
     answers,
     by_name,
+    described,
+    first,
     in_order,
     number,
     partitions,
@@ -26,95 +27,101 @@ from headwater.broker.audit.parts import (
     resources,
     text,
     whole,
+    word,
 )
-from headwater.broker.audit.sizes import CHANGES_MAX, ITEMS_MAX, PLAIN_MAX, TEXT_CHARS_MAX, bounded
-from headwater.broker.registry import Response
+from headwater.broker.audit.limits import ITEMS_MAX, TEXT_CHARS_MAX, bounded
+from headwater.broker.registry import Api, Context, Later, Response
 from headwater.broker.security.acls import Operation, Permission, ResourceType
 from headwater.secrets import HIDDEN, is_sensitive
 
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
 _CONFIG_KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-_ERRORS = {int(code): str(code.name).upper() for code in ErrorCode}
 _OPERATIONS = ("set", "delete", "append", "subtract")
+_FAILED = "UNKNOWN_SERVER_ERROR"
+Tell = Callable[[str, Callable[[MayTell], Iterable[Change]], Context], None]
+Audited = Callable[[Mapping[int, Api], Tell], dict[int, Api]]
+
+
+def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
+    """The same APIs; what those of `TABLE` do is told."""
+    return {
+        key: replace(api, handle=_Ear(api, TABLE[key], tell).handle) if key in TABLE else api
+        for key, api in apis.items()
+    }
 
 
 @dataclass(frozen=True)
-class Change:
-    """`what` was done to the `kind` of that `name`; `error`: Kafka's name of why it was not."""
+class _Ear:
+    """Hears what a handler answers, or that it fails."""
 
-    what: str
-    kind: str
-    name: str
-    details: Mapping[str, object] = field(default_factory=dict)
-    error: str | None = None
+    api: Api
+    how: Description
+    tell: Tell
 
+    def handle(
+        self, broker: Broker, request: object, context: Context
+    ) -> Response | Later | Awaitable[Response]:
+        answer: Response | Later | Awaitable[Response] | None = None
+        try:
+            answer = self.api.handle(broker, request, context)
+        finally:
+            if answer is None:
+                self._broke(request, context)
+        if isinstance(answer, Later):
+            return self._listened(answer, request, context)
+        if isinstance(answer, Mapping):
+            return self._heard(request, answer, context)
+        return self._waited(answer, request, context)
 
-UNKNOWN = Change("change", "request", "cannot be described")
-MayTell = Callable[[str], bool]
-"""Whether one more refusal, with this error, is told."""
+    async def _waited(
+        self, answer: Awaitable[Response], request: object, context: Context
+    ) -> Response:
+        response: Response | None = None
+        try:
+            response = await answer
+        finally:
+            if response is None:
+                self._broke(request, context)
+        return self._heard(request, response, context)
 
+    def _listened(self, answer: Later, request: object, context: Context) -> Later:
+        outer = Later(answer.cancel)
 
-@dataclass(frozen=True)
-class Description:
-    """How a request is taken apart, and what is said of each part."""
+        def fail(error: Exception) -> None:
+            self._broke(request, context)
+            outer.fail(error)
 
-    pairs: Pairs
-    change: Callable[[object, Response], Change]
+        answer.listen(lambda said: outer.set(self._heard(request, said, context)), fail)
+        return outer
 
+    def _heard(self, request: object, response: Response, context: Context) -> Response:
+        if _is_meant(request):
+            self.tell(self.api.name, partial(described, self.how, request, response), context)
+        return response
 
-def described(
-    how: Description, request: object, response: Response, may_tell: MayTell
-) -> Iterator[Change]:
-    """In the order of the request: what was done, up to `CHANGES_MAX`, and the refusals that may be told."""
-    done = 0
-    for part, row in how.pairs(request, response):
-        error = _error(row)
-        done += error is None
-        if done <= CHANGES_MAX if error is None else may_tell(error):
-            yield _described(how, part, row, error)
-    if done > CHANGES_MAX:
-        left = done - CHANGES_MAX
-        yield Change("and more", "request", f"{left} more changes in the same request")
-
-
-def _described(how: Description, part: object, row: Response, error: str | None) -> Change:
-    try:
-        change = how.change(part, row)
-    except Exception as failure:  # whatever a client has put into it
-        change = replace(UNKNOWN, details={"because": repr(failure)})
-    details = change.details
-    if error is not None:
-        plain = ((k, v) for k, v in details.items() if isinstance(v, str | int))
-        details = dict(islice(plain, PLAIN_MAX))
-    return replace(change, error=error, details=details)
-
-
-def _error(row: Response) -> str | None:
-    code = row.get("error_code")
-    return _ERRORS.get(int(code), str(code)) if code else None
+    def _broke(self, request: object, context: Context) -> None:
+        if _is_meant(request):
+            self.tell(self.api.name, _half_done, context)
 
 
-def _word(kind: type[IntEnum], value: int) -> str:
-    try:
-        return str(kind(value).name).lower()
-    except ValueError:
-        return str(value)
+def _is_meant(request: object) -> bool:
+    return request is not None and not getattr(request, "validate_only", False)
+
+
+def _half_done(may_tell: MayTell) -> Iterator[Change]:
+    """Of a handler that has raised: nobody knows how far it has come."""
+    if may_tell(_FAILED):
+        yield Change("change", "request", "failed; some of it may be done", {}, _FAILED)
 
 
 # ---- what is said of a part ----------------------------------------------------------------------
 
 
-def _first(
-    some: Sequence[object], say: Callable[[object], tuple[str, object]]
-) -> dict[str, object]:
-    """What is said of the first; the rest is counted."""
-    found = dict(map(say, some[:ITEMS_MAX]))
-    left = len(some) - ITEMS_MAX
-    return {**found, "and more": left} if left > 0 else found
-
-
 def _configs(part: object) -> dict[str, object]:
-    return _first(parts_of(part, "configs"), _alteration)
+    return first(parts_of(part, "configs"), _alteration)
 
 
 def _alteration(config: object) -> tuple[str, object]:
@@ -167,19 +174,19 @@ def _alter_configs(each: object, _: Response) -> Change:
 
 
 def _create_acl(each: object, _: Response) -> Change:
-    kind = _word(ResourceType, number(each, "resource_type"))
+    kind = word(ResourceType, number(each, "resource_type"))
     is_prefix = number(each, "resource_pattern_type") == 4
     details = {
-        "operation": _word(Operation, number(each, "operation")),
+        "operation": word(Operation, number(each, "operation")),
         "on": f"{kind}:{text(each, 'resource_name')}{'*' if is_prefix else ''}",
         "host": text(each, "host"),
     }
-    what = _word(Permission, number(each, "permission_type"))
+    what = word(Permission, number(each, "permission_type"))
     return Change(what, "permission", text(each, "principal"), details)
 
 
 def _delete_acls(each: object, row: Response) -> Change:
-    kind = _word(ResourceType, number(each, "resource_type_filter"))
+    kind = word(ResourceType, number(each, "resource_type_filter"))
     details = {
         "on": f"{kind}:{text(each, 'resource_name_filter') or '*'}",
         "removed": len(row.get("matching_acls") or ()),
@@ -198,7 +205,7 @@ def _alter_quota(entry: object, _: Response) -> Change:
         f"{text(each, 'entity_type')}={text(each, 'entity_name') or '(default)'}"
         for each in parts_of(entry, "entity")[:ITEMS_MAX]
     )
-    details = _first(parts_of(entry, "ops"), _limit)
+    details = first(parts_of(entry, "ops"), _limit)
     return Change("set quota", "quota", named, details)
 
 

@@ -1,11 +1,11 @@
 """`__headwater_changes`: who changed what, written by the broker alone, in the order of its answers.
 
-The handlers' changes (`interceptor`) wait in memory, a bounded number of bytes, and a supervised task writes
+The handlers' changes (`changes`) wait in memory, a bounded number of bytes, and a supervised task writes
 them a moment later: no request waits for it or fails by it. What does not fit is counted in the health; while
 the disk refuses, what is there is tried again. A line that cannot be written for another reason is dropped,
 and counted. A record's value is JSON:
 
-    at_ms, api, what, kind, name, details, error    see `changes.Change`
+    at_ms, api, what, kind, name, details, error    see `description.Change`
     principal, host                                 of the connection, as the broker knows them
     client_id                                       what the client calls itself: a claim
 """
@@ -20,10 +20,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headwater.broker import internal_topics
-from headwater.broker.audit.changes import UNKNOWN, Change, MayTell
-from headwater.broker.audit.interceptor import Audited
-from headwater.broker.audit.refusals import Refusals
-from headwater.broker.audit.sizes import line
+from headwater.broker.audit.changes import Audited
+from headwater.broker.audit.description import BROKEN, UNKNOWN, Change, MayTell
+from headwater.broker.audit.limits import Refusals, line
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Context
 from headwater.log.partition import StorageFailed
@@ -73,10 +72,9 @@ class Trail:
         if self._task is None:
             return
         await self._broker.supervisor.end(self._task)
-        try:
+        with self._broker.supervisor.duty("audit"):
             await self._write()
-        except Exception as error:
-            self._lost(len(self._waiting), f"at the stop: {error}")
+        self._lost(len(self._waiting), "they could not be written at the stop")
 
     # ---- what is told ----------------------------------------------------------------------------
 
@@ -90,7 +88,7 @@ class Trail:
         try:
             for each in describe(lambda error: self._may_tell(principal, error)):
                 self._put(api, each, principal, host, client_id)
-        except Exception as error:
+        except BROKEN as error:
             logger.exception("%s cannot be described", api)
             unknown = replace(UNKNOWN, details={"because": repr(error)})
             self._put(api, unknown, principal, host, client_id)
@@ -144,13 +142,10 @@ class Trail:
     async def _run(self) -> None:
         while True:
             await self._news.wait()
-            try:
+            with self._broker.supervisor.duty("audit"):
                 await self._write()
-            except Exception as error:  # nothing that waits is lost by it
-                self._broker.supervisor.failed("audit", error)
+            if self._waiting:
                 await asyncio.sleep(AGAIN_S)
-            else:
-                self._broker.health.succeeded("audit")
 
     async def _write(self) -> None:
         while self._waiting:
@@ -159,12 +154,9 @@ class Trail:
             if partition is None:
                 raise StorageFailed(f"{NAME} is not there")
             lines = self._next()
-            try:
-                offset = self._append(partition, lines)
-            except (StorageFailed, OSError):
-                raise
-            except Exception as error:
-                self._cannot(lines, error)
+            offset = self._append(partition, lines)
+            if offset is None:
+                self._cannot(lines)
                 continue
             await partition.durable(offset + len(lines))
             self._take(len(lines))
@@ -181,20 +173,30 @@ class Trail:
             found.append(each)
         return found
 
-    def _append(self, partition: Partition, lines: list[bytes]) -> int:
-        now_ms = self._broker.clock.now_ms()
-        data = records.build(
-            [records.Record(at, now_ms, None, each) for at, each in enumerate(lines)]
-        )
-        return partition.append(data, batches.read_header(data), now_ms)
+    def _append(self, partition: Partition, lines: list[bytes]) -> int | None:
+        """The offset of the first. None: it is not the disk that refuses, so something is wrong with them."""
+        found: int | StorageFailed | OSError | None = None
+        with self._broker.supervisor.duty("audit", "lines that cannot be written"):
+            found = self._offer(partition, lines)
+        if isinstance(found, StorageFailed | OSError):
+            raise found
+        return found
 
-    def _cannot(self, lines: list[bytes], error: Exception) -> None:
-        """Something is wrong with them, not with the disk: all but the one that it is are written."""
+    def _offer(self, partition: Partition, lines: list[bytes]) -> int | StorageFailed | OSError:
+        now_ms = self._broker.clock.now_ms()
+        batch = [records.Record(at, now_ms, None, each) for at, each in enumerate(lines)]
+        data = records.build(batch)
+        try:
+            return partition.append(data, batches.read_header(data), now_ms)
+        except (StorageFailed, OSError) as error:
+            return error
+
+    def _cannot(self, lines: list[bytes]) -> None:
+        """All but the one that is to blame are written."""
         if len(lines) > 1:
             self._singly = len(lines)
             return
-        self._broker.supervisor.failed("audit", error)
-        self._lost(1, f"a line that cannot be written: {error!r}")
+        self._lost(1, "a line cannot be written; the log has the reason")
         self._take(1)
 
     def _take(self, count: int) -> None:
