@@ -1,4 +1,4 @@
-"""The requests that change something, each with its description; and the ear in front of their handlers.
+"""The requests that change something, each with its description; and what stands in front of their handlers.
 
 `audited` stands outside the authorizer's rules, so that what these refuse is seen too. It never holds up or
 fails a request. What is only tried (`validate_only`) is no change; what fails half way may be, and is told.
@@ -48,13 +48,15 @@ Audited = Callable[[Mapping[int, Api], Tell], dict[int, Api]]
 def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
     """The same APIs; what those of `TABLE` do is told."""
     return {
-        key: replace(api, handle=_Ear(api, TABLE[key], tell).handle) if key in TABLE else api
+        key: replace(api, handle=_Interceptor(api, TABLE[key], tell).handle)
+        if key in TABLE
+        else api
         for key, api in apis.items()
     }
 
 
 @dataclass(frozen=True)
-class _Ear:
+class _Interceptor:
     """Hears what a handler answers, or that it fails."""
 
     api: Api
