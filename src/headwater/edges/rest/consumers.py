@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-import orjson
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headwater.client.log import Log
 from headwater.edges import counts
+from headwater.edges.answer_body import Outgoing
 from headwater.edges.context import Context
 from headwater.edges.guard import who
 from headwater.edges.rest.access import check_group, check_topic, no_topic
@@ -34,7 +34,7 @@ from headwater.edges.rest.answers import (
     object_of,
     responses,
 )
-from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type, shown
+from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.rest.instance import Instance, Options, Place
 from headwater.edges.rest.instances import ANSWER_BYTES, ANSWER_BYTES_MAX, Instances
 
@@ -174,12 +174,14 @@ class _Consumers:
         held.take(max_bytes)
         try:
             read = await self._instances.do(found, lambda: found.read(timeout / 1000, max_bytes))
-            body = orjson.dumps([shown(each, format) for each in read])
-        finally:
+        except BaseException:
             held.bytes -= max_bytes
-        for each in read:
-            counts.went(WAY, each.topic, 1)
-        return Response(body, media_type=media_type(format))
+            raise
+        held.bytes += len(read.body) - max_bytes
+        for topic, count in read.topics.items():
+            counts.went(WAY, topic, count)
+        slow_s = self._instances.limits.slow_seconds
+        return Outgoing(read.body, media_type(format), held, slow_s)
 
     async def seek(self, request: Request, group: str, instance: str) -> Response:
         found = self._mine(request, group, instance)

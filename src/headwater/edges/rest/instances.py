@@ -44,6 +44,8 @@ class ConsumerLimits(Protocol):
     def consumers_per_token(self) -> int: ...
     @property
     def consumer_idle_seconds(self) -> float: ...
+    @property
+    def slow_seconds(self) -> float: ...
 
 
 class Instances:
@@ -57,7 +59,7 @@ class Instances:
         self._open: dict[tuple[str, str], Instance] = {}
         self._turns: dict[Instance, asyncio.Lock] = {}
         self.answers = Held(max(1, limits.consumers) * ANSWER_BYTES)
-        """Bytes of answers that are being gathered."""
+        """Bytes of answers that are being gathered, or wait to be taken."""
         # As many as there are instances: each may be waiting for records.
         self._threads = ThreadPoolExecutor(limits.consumers + 4, thread_name_prefix="consumers")
 
@@ -107,7 +109,7 @@ class Instances:
         if turn is None:
             raise RestError(NO_INSTANCE, "the consumer instance has ended")
         async with turn:
-            instance.used_at = time.monotonic()
+            instance.used_at = time.monotonic()  # where it has ended meanwhile, it says so
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, what)
             finally:
