@@ -14,6 +14,8 @@ import orjson
 from headwater.client.records import Record
 from headwater.edges.rest.formats import shown
 
+ANSWER_BYTES, ANSWER_BYTES_MAX = 1024**2, 8 * 1024**2
+"""Unless told, and at most."""
 RECORDS_MAX = 10_000
 
 

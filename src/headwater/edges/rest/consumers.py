@@ -34,9 +34,10 @@ from headwater.edges.rest.answers import (
     object_of,
     responses,
 )
+from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX
 from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.rest.instance import Instance, Options, Place
-from headwater.edges.rest.instances import ANSWER_BYTES, ANSWER_BYTES_MAX, Instances
+from headwater.edges.rest.instances import Instances
 
 WAY = "consumers"
 TIMEOUT_MS, TIMEOUT_MAX_MS = 1000, 30_000
@@ -170,18 +171,11 @@ class _Consumers:
             raise RestError(40601, f"the instance is of {format}: Accept {media_type(format)}")
         if not found.topics:
             raise RestError(409, "the instance reads no topics: POST …/subscription comes first")
-        held = self._instances.answers
-        held.take(max_bytes)
-        try:
-            read = await self._instances.do(found, lambda: found.read(timeout / 1000, max_bytes))
-        except BaseException:
-            held.bytes -= max_bytes
-            raise
-        held.bytes += len(read.body) - max_bytes
+        its = self._instances
+        read = await its.read(found, timeout / 1000, max_bytes)
         for topic, count in read.topics.items():
             counts.went(WAY, topic, count)
-        slow_s = self._instances.limits.slow_seconds
-        return Outgoing(read.body, media_type(format), held, slow_s)
+        return Outgoing(read.body, media_type(format), its.answers, its.limits.slow_seconds)
 
     async def seek(self, request: Request, group: str, instance: str) -> Response:
         found = self._mine(request, group, instance)
