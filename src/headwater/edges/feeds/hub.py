@@ -60,7 +60,7 @@ class Hub:
         self._looking: asyncio.Task[None] | None = None
         self.is_ended = False
         self.pages = Held(PAGES_BYTES_MAX)
-        """Those that wait to be taken."""
+        """Of topics, and rows of views: those that wait to be taken."""
 
     @property
     def slow_seconds(self) -> float:
