@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from headwater.client.namespace import KEY_TOPICS
 from headwater.edges.hooks.config import secret_complaints, secrets_of, unknown_settings
 from headwater.secrets import Secrets
 
@@ -33,8 +34,6 @@ STATUS = "edges:status"
 _SETTINGS = ("secret", "read", "write", "admin")
 _WAYS = ("read", "write", "admin")
 _SCOPE = re.compile(r"(view:|group:)?[A-Za-z0-9._*-]+|edges:status")
-KEY_TOPICS = ("__headwater_keys", "headwater.keys")
-"""Of personal data: whoever reads the topics that they have sealed must not have them."""
 _OPEN = ("/healthz", "/openapi.json")
 KNOWN = "known"
 """Any token: what is asked for stands in the body or is a list, and the handler looks (`rest.access`)."""

@@ -21,6 +21,7 @@ from headwater.browse.dead_letters.survey import (
     LettersRefused,
     open_letters,
 )
+from headwater.client.namespace import refuse_own
 from headwater.record import dead_letter
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def _commit(
                 f"the letter at {letter.partition}:{letter.offset} came from no single record",
                 hint="say to which topic it shall go (--to TOPIC), or dismiss it in the console",
             )
+        refuse_own(to or letter.source)  # its headers are what anybody wrote who may write letters
     producer.begin_transaction()
     try:
         for letter, value in batch:
