@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -125,10 +126,16 @@ def test_every_answer_forbids_framing_and_loading_from_elsewhere(guarded: str) -
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def refused(folder: Path, *words: str) -> str:
+def refused(folder: Path, *words: str, **environment: str) -> str:
     command = [sys.executable, "-m", "headwater", "console", *words]
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 1, done
     assert "Traceback" not in done.stderr
@@ -137,9 +144,9 @@ def refused(folder: Path, *words: str) -> str:
 
 def test_without_a_token_only_this_machine_is_listened_to(tmp_path: Path) -> None:
     assert "without a token" in refused(tmp_path, "--listen", "0.0.0.0:0")
-    assert "token of the administrator is empty" in refused(
-        tmp_path, "--token", "", "--listen", "0.0.0.0:0"
-    )
+    empty = "token of the administrator is empty"
+    assert empty in refused(tmp_path, "--token", "", "--listen", "0.0.0.0:0")
+    assert empty in refused(tmp_path, HEADWATER_CONSOLE_TOKEN="")
     assert "is not HOST:PORT" in refused(tmp_path, "--listen", "nowhere")
 
 

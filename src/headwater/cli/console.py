@@ -57,11 +57,14 @@ def console(
     """
     from headwater.console.server import serve, settled
 
-    if token is None:
-        token = os.environ.get(TOKEN)  # typer takes an empty variable for none
     given = settled(project, bootstrap, client_config(), default_bootstrap=DEFAULT_BOOTSTRAP)
     context, at = given.context(read_only=read_only), listen or given.listen
-    serve(context, at, given.entry.also(token), _say, given.tls)
+    serve(context, at, given.entry.also(_asked(token)), _say, given.tls)
+
+
+def _asked(token: str | None) -> str | None:
+    """typer takes an empty variable for none, and who sets one means to ask for a token."""
+    return os.environ.get(TOKEN) if token is None else token
 
 
 def _say(sentence: str) -> None:
