@@ -8,8 +8,9 @@ Called by `guard` and `config`.
     write = ["orders", "shop.*"]
     admin = ["shop.*"]                   # topics that it may create, configure and delete
 
-A star never reaches a topic whose name begins with two underscores: those are the log's own. No scope reaches
-the keys of personal data.
+A scope reaches what is of its own kind: `g*` topics, and no group. Only `*` alone is more, all but groups:
+who is a member of one moves its position for others, so groups are named. A star never reaches a topic
+whose name begins with two underscores: those are the log's own. No scope reaches the keys of personal data.
 
 How much in a second: a bucket each, filled steadily. It holds what is granted in `BURST_S` seconds, so that a
 sender who was quiet may come with several at once.
@@ -34,6 +35,8 @@ STATUS = "edges:status"
 _SETTINGS = ("secret", "read", "write", "admin")
 _WAYS = ("read", "write", "admin")
 _SCOPE = re.compile(r"(view:|group:)?[A-Za-z0-9._*-]+|edges:status")
+_TOPIC, _VIEW, _GROUP, _EDGES = ("", "view:", "group:", "edges:")
+"""What a name begins with; topics begin with none of them, as theirs have no colon."""
 _OPEN = ("/healthz", "/openapi.json")
 KNOWN = "known"
 """Any token: what is asked for stands in the body or is a list, and the handler looks (`rest.access`)."""
@@ -47,20 +50,28 @@ class Need(NamedTuple):
     what: str
 
 
+class Scope(NamedTuple):
+    kinds: tuple[str, ...]
+    names: re.Pattern[str]
+
+    def covers(self, what: str) -> bool:
+        return _kind(what) in self.kinds and self.names.fullmatch(what) is not None
+
+
 @dataclass(frozen=True)
 class Token:
     """A sender or reader that is known."""
 
     name: str
-    read: tuple[re.Pattern[str], ...] = ()
-    write: tuple[re.Pattern[str], ...] = ()
-    admin: tuple[re.Pattern[str], ...] = ()
+    read: tuple[Scope, ...] = ()
+    write: tuple[Scope, ...] = ()
+    admin: tuple[Scope, ...] = ()
 
     def may(self, need: Need) -> bool:
         if need.way == KNOWN:
             return True
-        patterns = {"write": self.write, "admin": self.admin}.get(need.way, self.read)
-        return any(pattern.fullmatch(need.what) for pattern in patterns)
+        scopes = {"write": self.write, "admin": self.admin}.get(need.way, self.read)
+        return any(scope.covers(need.what) for scope in scopes)
 
 
 class Tokens:
@@ -69,7 +80,7 @@ class Tokens:
     def __init__(self, sections: Mapping[str, Mapping[str, Any]]) -> None:
         self._tokens = [
             (
-                Token(name, *(_patterns(section, way) for way in _WAYS)),
+                Token(name, *(_scopes(section, way) for way in _WAYS)),
                 _secrets(section),
             )
             for name, section in sections.items()
@@ -221,14 +232,19 @@ def _secrets(section: Mapping[str, Any]) -> Secrets:
     return secrets_of(section["secret"])
 
 
-def _patterns(section: Mapping[str, Any], way: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(_pattern(each) for each in section.get(way, []))
+def _scopes(section: Mapping[str, Any], way: str) -> tuple[Scope, ...]:
+    return tuple(_scope(each) for each in section.get(way, []))
 
 
-def _pattern(scope: str) -> re.Pattern[str]:
+def _scope(text: str) -> Scope:
     keys = "|".join(map(re.escape, KEY_TOPICS))
-    own = rf"(?!({keys})$)" if scope.startswith("__") else rf"(?!__|view:__|group:__|({keys})$)"
-    return re.compile(own + ".*".join(map(re.escape, scope.split("*"))), re.DOTALL)
+    own = rf"(?!({keys})$)" if text.startswith("__") else rf"(?!__|view:__|group:__|({keys})$)"
+    names = re.compile(own + ".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+    return Scope((_TOPIC, _VIEW, _EDGES) if text == "*" else (_kind(text),), names)
+
+
+def _kind(what: str) -> str:
+    return next((kind for kind in (_VIEW, _GROUP, _EDGES) if what.startswith(kind)), _TOPIC)
 
 
 def _hash(secret: str) -> bytes:

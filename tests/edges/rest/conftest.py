@@ -12,11 +12,12 @@ import pytest
 from headwater.client.log import Log
 from tests.edges.running import edges
 
-SECRETS = {name: f"{name} correct horse battery" for name in ("ann", "bob", "eve")}
+SECRETS = {name: f"{name} correct horse battery" for name in ("ann", "bob", "dan", "eve")}
 TOKENS = {
-    "ann": {"read": ["*"], "write": ["*"], "admin": ["*"]},
+    "ann": {"read": ["*", "group:*"], "write": ["*"], "admin": ["*"]},
     "bob": {"read": ["*", "group:bob-*"], "write": ["t*"]},
-    "eve": {"read": ["nothing"]},
+    "dan": {"read": ["*", "g*"]},
+    "eve": {"read": ["nothing", "group:half-seen"]},
 }
 Clients = Callable[[str], httpx.Client]
 

@@ -105,6 +105,21 @@ def test_groups_and_their_lag(client: Clients, cluster: str, log: Log, topic: Ca
     assert ann.get(f"{path}/nobody").status_code == 404
 
 
+def test_the_lag_of_a_group_names_no_topic_that_the_token_does_not_see(
+    client: Clients, cluster: str, log: Log, topic: Callable[..., str]
+):
+    name = topic()
+    publish(log, name, Draft(None, b"x"))
+    groups.commit(log, "half-seen", {(name, 0): 0})
+    path = f"{cluster}/consumer-groups/half-seen"
+    assert client("ann").get(f"{path}/lag-summary").json()["total_lag"] == 1
+    eve = client("eve")
+    for said in (eve.get(f"{path}/lags"), eve.get(f"{path}/lag-summary")):
+        assert said.status_code == 200
+        assert name not in said.text
+    assert said.json()["total_lag"] == 0
+
+
 def test_what_the_guard_refuses_has_the_form_too(client: Clients):
     said = client("ann").get("/v3/clusters", headers={"Authorization": "Bearer wrong"})
     assert (said.status_code, said.json()["error_code"]) == (401, 401)

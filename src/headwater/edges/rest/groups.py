@@ -9,7 +9,7 @@ from starlette.responses import Response
 from headwater.client import groups as client
 from headwater.client.groups import Group, PartitionLag
 from headwater.edges.context import Context
-from headwater.edges.rest.access import check_group, sees_group
+from headwater.edges.rest.access import check_group, sees, sees_group
 from headwater.edges.rest.answers import (
     Json,
     Route,
@@ -93,7 +93,7 @@ class _Groups:
 
     async def lags(self, request: Request, cluster_id: str, group: str) -> Response:
         found = await self._get(request, cluster_id, group)
-        shown = [_lag(request, cluster_id, found, each) for each in _known(found)]
+        shown = [_lag(request, cluster_id, found, each) for each in _known(request, found)]
         return listed(request, "KafkaConsumerLag", f"{_path(cluster_id, group)}/lags", shown)
 
     async def summary(self, request: Request, cluster_id: str, group: str) -> Response:
@@ -110,9 +110,10 @@ def _path(cluster_id: str, group: str) -> str:
     return f"/v3/clusters/{cluster_id}/consumer-groups/{group}"
 
 
-def _known(group: Group) -> list[PartitionLag]:
-    """Partitions of which the group has committed something, and that are there."""
-    return [each for each in group.partitions if each.lag is not None]
+def _known(request: Request, group: Group) -> list[PartitionLag]:
+    """Partitions of which the group has committed something, and that are there for this token."""
+    found = [each for each in group.partitions if each.lag is not None]
+    return [each for each in found if sees(request, each.topic)]
 
 
 def _group(request: Request, cluster_id: str, group: Group) -> Json:
@@ -165,7 +166,8 @@ def _lag(request: Request, cluster_id: str, group: Group, lag: PartitionLag) -> 
 
 
 def _summary(request: Request, cluster_id: str, group: Group) -> Json:
-    most = max(_known(group), key=lambda each: each.lag or 0, default=None)
+    known = _known(request, group)
+    most = max(known, key=lambda each: each.lag or 0, default=None)
     facts = {
         "cluster_id": cluster_id,
         "consumer_group_id": group.name,
@@ -173,7 +175,7 @@ def _summary(request: Request, cluster_id: str, group: Group) -> Json:
         "max_lag_topic_name": most.topic if most else None,
         "max_lag_partition_id": most.partition if most else None,
         "max_lag": (most.lag or 0) if most else 0,
-        "total_lag": group.lag,
+        "total_lag": sum(each.lag or 0 for each in known),
     }
     path = f"{_path(cluster_id, group.name)}/lag-summary"
     return resource(request, "KafkaConsumerGroupLagSummary", path, facts)

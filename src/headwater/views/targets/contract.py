@@ -142,8 +142,8 @@ class Target(ABC):
     def staging_folder(self) -> Path | None:
         """Where tasks leave parts for the driver, as files; None where parts are in the store itself. On a
         cluster it is tried before the view starts whether executors see it."""
-        staged = getattr(self, "_staged", None)  # of those that stage files (`staged_files`)
-        return None if staged is None else Path(staged.folder)
+        staged = getattr(self, "_staged", None)
+        return getattr(staged, "folder", None)  # only `StagedFiles` has one
 
     def visible_schema(self) -> pa.Schema:
         """What `reading` gives: the view's columns, of a history with those of its times."""
