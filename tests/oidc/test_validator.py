@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from headwater.oidc import keys as keys_module
 from headwater.oidc import web
-from headwater.oidc.claims import Rules
+from headwater.oidc.claims import LIFETIME_S_MAX, Rules
 from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
 from headwater.oidc.keys import Keys
 from headwater.oidc.validator import TOKEN_BYTES_MAX, Validator
@@ -87,6 +87,8 @@ BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
     "without an end": (lambda idp: idp.token(exp=None), "no exp"),
     "with an end that is no time": (lambda idp: idp.token(exp="later"), "no time"),
     "with an end beyond all": (lambda idp: idp.token(exp=float("inf")), "no time"),
+    "with an end of 400 digits": (lambda idp: idp.token(exp=10**400), "no time"),
+    "with a beginning of 400 digits": (lambda idp: idp.token(nbf=10**400), "no time"),
     "not yet valid": (lambda idp: idp.token(nbf=time.time() + 100), "is good in"),
     "of another issuer": (lambda idp: idp.token(iss="https://other.example"), "of issuer"),
     "for another": (lambda idp: idp.token(aud="billing"), "meant for 'billing'"),
@@ -190,7 +192,7 @@ async def test_huge_and_slow_keys_are_cut_off(idp):
     idp.padding = web.BYTES_MAX
     with pytest.raises(IssuerUnreachable, match="more than"):
         await validator(idp).identity(idp.token())
-    idp.padding, idp.pause_s = 0, 0.05
+    idp.padding, idp.pause_s = web.BYTES_MAX // 2, 0.05  # hours, if nobody cut it off
     with pytest.raises(IssuerUnreachable, match=r"longer than 0\.3 s"):
         await asyncio.to_thread(web.fetch, idp.jwks_url, seconds=0.3)
 
@@ -206,6 +208,63 @@ async def test_shared_secrets_and_short_keys_of_an_issuer_do_not_count(idp, tmp_
     for kid in ("short", "secret", idp.keys[0].kid):
         with pytest.raises(TokenRefused, match="has no key"):
             await keys.find(kid, "RS256")
+
+
+ODD = {
+    "a curve of others": {"kty": "EC", "crv": "brainpoolP256r1", "x": "AA", "y": "AA"},
+    "a curve that nobody knows": {"kty": "OKP", "crv": "Ed999", "x": "AA"},
+    "a curve that is a list": {"kty": "EC", "crv": ["P-256"], "x": "AA", "y": "AA"},
+    "a point beside its curve": {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
+    "a key of noise": {"kty": "RSA", "n": "ä" * 400, "e": "AQAB"},
+    "a short key that looks long": {"kty": "RSA", "n": "A" * 350 + "gQ" * 20, "e": "AQAB"},
+    "a key without anything": {"kty": "OKP"},
+}
+
+
+async def test_an_odd_key_of_the_issuer_is_left_out_and_named_once(idp, caplog):
+    idp.more_keys = [{**odd, "kid": name} for name, odd in ODD.items()]
+    clock = ManualClock()
+    judged = validator(idp, clock)
+    for _ in range(3):
+        assert await judged.identity(idp.token())
+        clock.advance(int(keys_module.REFRESH_S * 1000))
+    assert idp.asked["/keys"] == 3
+    for name in ODD:
+        named = [each for each in caplog.messages if f"{name!r} is left out" in each]
+        assert len(named) == 1, (name, caplog.messages)
+
+
+async def test_a_failure_that_nobody_foresaw_is_one_like_any_other(idp):
+    clock = ManualClock()
+    keys = Keys(idp.url, "file:///no\0file", clock=clock.monotonic)
+    for _ in range(3):
+        with pytest.raises(IssuerUnreachable, match="null byte"):
+            await keys.find(None, "RS256")
+    assert keys.fetches == 1
+    clock.advance(int(keys_module.RETRY_S * 1000))
+    with pytest.raises(IssuerUnreachable):
+        await keys.find(None, "RS256")
+    assert keys.fetches == 2
+
+
+async def test_who_goes_away_while_keys_are_fetched_neither_stops_nor_repeats_the_fetch(idp):
+    judged = validator(idp)
+    with idp.answering:
+        impatient = asyncio.create_task(judged.identity(idp.token()))
+        async with asyncio.timeout(30):
+            while not idp.asked.get("/keys"):
+                await asyncio.sleep(0.01)
+        impatient.cancel()
+        await asyncio.gather(impatient, return_exceptions=True)
+        patient = asyncio.create_task(judged.identity(idp.token("eve")))
+        await asyncio.sleep(0)
+    assert (await patient).principal == "eve"
+    assert idp.asked["/keys"] == 1
+
+
+async def test_a_token_without_a_sensible_end_opens_a_session_with_one(idp):
+    found = await validator(idp).identity(idp.token(exp=1e308))
+    assert found.lifetime_s == LIFETIME_S_MAX
 
 
 @pytest.mark.parametrize("url", ["http://issuer.example/keys", "ftp://127.0.0.1/", "keys.json", ""])

@@ -20,6 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokens
 from headwater import testing
 from headwater.broker.security import bearer
 from headwater.broker.security.listeners import BadListener
+from headwater.oidc.claims import LIFETIME_S_MAX
 from headwater.oidc.errors import TokenRefused
 from headwater.testing.embedded_broker import EmbeddedBroker
 from headwater.testing.issuer import Issuer, issuer
@@ -85,7 +86,15 @@ def test_a_good_token_opens_the_connection_for_as_long_as_it_is_good(kafka, idp)
         assert wire.ask("metadata", 9, topics=[]).brokers
 
 
+def test_a_token_that_ends_in_no_time_of_ours_opens_a_session_that_ends(kafka, idp):
+    with connected(kafka.bootstrap) as wire:
+        answer = shown(wire, message(idp.token(exp=1e308)))
+        assert (answer.error_code, answer.auth_bytes) == (0, b"")
+        assert answer.session_lifetime.total_seconds() == LIFETIME_S_MAX
+
+
 BAD = {
+    "with an end of 400 digits": lambda idp: message(idp.token(exp=10**400)),
     "expired": lambda idp: message(idp.token(exp=time.time() - 60)),
     "for another": lambda idp: message(idp.token(aud="billing")),
     "of another issuer": lambda idp: message(idp.token(iss="http://127.0.0.1:1")),
@@ -156,6 +165,14 @@ def test_while_the_issuer_is_away_a_client_is_sent_off_and_not_refused():
             idp.failing = False
             with connected(kafka.bootstrap) as wire:
                 assert shown(wire, message(idp.token())).auth_bytes == b""
+
+
+def test_an_odd_key_of_the_issuer_stops_nobody():
+    with issuer() as own:
+        own.more_keys = [{"kty": "EC", "crv": "brainpoolP256r1", "x": "AA", "y": "AA"}]
+        found = testing.broker(settings=settings(own), listen=None)
+        with found as kafka, connected(kafka.bootstrap) as wire:
+            assert shown(wire, message(own.token())).auth_bytes == b""
 
 
 # ---- other people's clients ------------------------------------------------------------------------

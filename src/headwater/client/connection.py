@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from headwater.wire import only_kio  # noqa: F401, isort: skip  (before anything of kio's)
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -39,7 +40,6 @@ _FRAME_BYTES_MAX = 1 << 30
 """A size beyond this is no answer of Kafka's: something else listens there."""
 _SIZE = struct.Struct(">i")
 _LOGIN = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
-_RENEW_AT = 0.8  # of the time that a login is good for
 
 Room = Callable[[int], memoryview]
 """Gives memory of a size, for an answer to be read into."""
@@ -71,13 +71,12 @@ class Connection:
         self._socket = _connect(address, context, timeout_s)
         self.versions: dict[int, tuple[int, int]] = {}
         self._renew_at = 0.0
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             self._learn_versions()
             if settings.get("security.protocol", "").upper().startswith("SASL"):
                 self._log_in()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
 
     def close(self) -> None:
         self._socket.close()
@@ -130,8 +129,9 @@ class Connection:
         return version
 
     def _may_renew(self, api: int) -> bool:
-        """KIP-368: a login that ends is renewed on its connection."""
-        return api not in _LOGIN and not self._waiting and time.monotonic() >= self._renew_at
+        """KIP-368: a login that ends is renewed on its connection, with what is there for it."""
+        is_due = api not in _LOGIN and not self._waiting and time.monotonic() >= self._renew_at
+        return is_due and security.has_token(self._settings)
 
     def receive(self) -> Any:
         """The next answer, as an entity."""
@@ -204,7 +204,7 @@ class Connection:
                 hint="Check kafka.sasl.username, kafka.sasl.password and kafka.sasl.mechanism.",
             )
         lifetime_s = answer.session_lifetime.total_seconds()
-        self._renew_at = time.monotonic() + lifetime_s * _RENEW_AT if lifetime_s else 0.0
+        self._renew_at = time.monotonic() + security.renewal(lifetime_s) if lifetime_s else 0.0
         return bytes(answer.auth_bytes)
 
 

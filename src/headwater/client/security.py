@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headwater.client.errors import BadOption, LoginRefused
-from headwater.oidc.errors import BadIssuer, TokenRefused
+from headwater.oidc.errors import BadIssuer, IssuerUnreachable, TokenRefused
 from headwater.oidc.grants import Grant, tokens
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NO_NAMES = ("", "none")
+_RENEW_AT, _RENEW_S_MIN = 0.8, 1.0
 
 Exchange = Callable[[bytes], bytes]
 """Sends one SASL token and returns the server's."""
@@ -99,13 +100,29 @@ def log_in(settings: Mapping[str, str], exchange: Exchange) -> None:
         _scram(mechanism, user, password, exchange)
 
 
+def has_token(settings: Mapping[str, str]) -> bool:
+    """Whether there is what a login needs; not while the issuer is away and the last token is over."""
+    if settings["sasl.mechanism"].upper() != "OAUTHBEARER":
+        return True
+    try:
+        _token(settings)
+    except IssuerUnreachable:
+        return False
+    return True
+
+
+def renewal(lifetime_s: float) -> float:
+    """How long after a login the next one is due: in time, but no broker takes two within a second."""
+    return max(lifetime_s * _RENEW_AT, _RENEW_S_MIN)
+
+
 def user(settings: Mapping[str, str]) -> str:
     """As whom one logs in."""
     return settings.get("sasl.username") or settings.get("sasl.oauthbearer.client.id", "")
 
 
-def _bearer(settings: Mapping[str, str], exchange: Exchange) -> None:
-    """RFC 7628, the client's side. Raises IssuerUnreachable where there is no token to be had now."""
+def _token(settings: Mapping[str, str]) -> str:
+    """Raises IssuerUnreachable where there is none to be had now."""
     grant = Grant(
         settings["sasl.oauthbearer.token.endpoint.url"],
         settings["sasl.oauthbearer.client.id"],
@@ -113,10 +130,14 @@ def _bearer(settings: Mapping[str, str], exchange: Exchange) -> None:
         settings.get("sasl.oauthbearer.scope", ""),
     )
     try:
-        token = tokens(grant).now()
+        return tokens(grant).now()
     except (BadIssuer, TokenRefused) as error:
         raise LoginRefused(error.sentence, hint=error.hint) from None
-    status = exchange(b"n,,\1auth=Bearer %b\1\1" % token.encode())
+
+
+def _bearer(settings: Mapping[str, str], exchange: Exchange) -> None:
+    """RFC 7628, the client's side. Raises IssuerUnreachable."""
+    status = exchange(b"n,,\1auth=Bearer %b\1\1" % _token(settings).encode())
     if status:
         exchange(b"\1")
         raise LoginRefused(f"The broker refused the token: {status[:200]!r}.")

@@ -18,6 +18,8 @@ from headwater.oidc.errors import TokenRefused
 SKEW_S = 30.0
 NAME_CHARS_MAX = 1_024
 GROUPS_MAX = 1_000
+LIFETIME_S_MAX = 365 * 86_400.0
+"""Of a login by one token, however far away its end is: no client could reckon with 10^308."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Identity:
     expires: float
     """Seconds since 1970, by the token."""
     lifetime_s: float
-    """How long from now on; more than 0, for the skew is counted in where nothing else is left."""
+    """From now on, at most `LIFETIME_S_MAX`; more than 0, for where nothing is left the skew counts."""
     claims: Mapping[str, object] = field(repr=False)
 
 
@@ -67,7 +69,7 @@ def identity(claims: Mapping[str, object], rules: Rules, now: float) -> Identity
         _texts(claim(claims, rules.groups_claim)),
         _texts(claim(claims, rules.scope_claim)),
         expires,
-        left if left > 0 else left + rules.skew_s,
+        min(left if left > 0 else left + rules.skew_s, LIFETIME_S_MAX),
         claims,
     )
 
@@ -97,9 +99,13 @@ def _moment(claims: Mapping[str, object], name: str) -> float | None:
     found = claims.get(name)
     if found is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    try:
+        moment = float(found) if isinstance(found, int | float) else math.nan
+    except OverflowError:  # JSON's integers have no end
+        moment = math.inf
+    if isinstance(found, bool) or not math.isfinite(moment):
         raise TokenRefused(f"the token's {name} is no time: {_short(found)}")
-    return float(found)
+    return moment
 
 
 def _texts(found: object, *, split: bool = True) -> tuple[str, ...]:

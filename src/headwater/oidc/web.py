@@ -2,7 +2,8 @@
 
 Called by `keys` and `grants`, in a thread where there is an event loop. Addresses are
 https, checked against the system's authorities (SSL_CERT_FILE names others); http only on loopback; of keys
-also file:/… . What an issuer sends is a stranger's: it is cut off at `BYTES_MAX` and `SECONDS`.
+also file:/… . What an issuer sends is a stranger's: it is cut off at `BYTES_MAX` and `SECONDS`, which are for
+all of it: the look-up of its name, each of its addresses, TLS, the answer.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import contextlib
 import http.client
 import ipaddress
 import json
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from headwater.oidc.errors import BadIssuer, IssuerUnreachable
@@ -24,6 +27,14 @@ from headwater.oidc.errors import BadIssuer, IssuerUnreachable
 BYTES_MAX = 256 * 1024
 SECONDS = 10.0
 DISCOVERY = "/.well-known/openid-configuration"
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """One of the addresses of a name."""
+
+    family: int
+    address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 class Answer(NamedTuple):
@@ -65,14 +76,17 @@ def fetch(
     if parts.query:
         place += f"?{parts.query}"
     deadline = time.monotonic() + seconds
-    connection = _connection(parts, seconds)
+    connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2])
     try:
-        with _cut_off(connection, seconds):
+        connection.sock = _reached(parts, deadline)
+        with _cut_off(connection.sock, deadline):
+            if isinstance(connection.sock, ssl.SSLSocket):
+                connection.sock.do_handshake()
             body = urlencode(form).encode() if form is not None else None
             connection.request("GET" if form is None else "POST", place, body, sent)
             response = connection.getresponse()
             found = response.read(bytes_max + 1)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: of odd names
         why = f"took longer than {seconds:g} s" if time.monotonic() >= deadline else str(error)
         raise IssuerUnreachable(f"{shown(url)} gave no answer: {why}") from error
     finally:
@@ -142,25 +156,64 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _connection(parts: SplitResult, seconds: float) -> http.client.HTTPConnection:
-    host = parts.hostname or ""
-    if parts.scheme == "http":
-        return http.client.HTTPConnection(host, parts.port, timeout=seconds)
+def _reached(parts: SplitResult, deadline: float) -> socket.socket:
+    """Connected, the handshake of TLS not begun."""
+    secure = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if secure else 80)
+    found = within(
+        deadline - time.monotonic(),
+        lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM),
+    )
+    plain = connected([Place(each[0], each[4]) for each in found], deadline)
+    if not secure:
+        return plain
     context = ssl.create_default_context()
-    return http.client.HTTPSConnection(host, parts.port, timeout=seconds, context=context)
+    return context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+
+
+def connected(places: Sequence[Place], deadline: float) -> socket.socket:
+    """To the first that answers; what time is left is shared by those not tried yet. Raises OSError."""
+    failure: OSError = TimeoutError("no address is left")
+    for tried, place in enumerate(places):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        found = socket.socket(place.family)
+        try:
+            found.settimeout(left / (len(places) - tried))
+            found.connect(place.address)
+            found.settimeout(max(deadline - time.monotonic(), 0.001))
+            return found
+        except OSError as error:
+            found.close()
+            failure = error
+    raise failure
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What it returns or raises; TimeoutError where that takes longer: no look-up can be cut off."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except (OSError, ValueError) as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="issuer look-up", daemon=True).start()
+    return done.result(seconds)
 
 
 @contextlib.contextmanager
-def _cut_off(connection: http.client.HTTPConnection, seconds: float) -> Iterator[None]:
+def _cut_off(connection: socket.socket, deadline: float) -> Iterator[None]:
     """A time-out of a socket is one of each read: whoever sends a byte a second would never meet it."""
     done = threading.Event()
 
     def watch() -> None:
-        wait_s = seconds
-        while not done.wait(wait_s):
-            wait_s = 0.2  # TLS puts another socket in place of the first
-            with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(2)
+        if not done.wait(max(deadline - time.monotonic(), 0)):
+            with contextlib.suppress(OSError):
+                # Not SSLSocket's own, which takes its TLS away from whoever reads just now.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     threading.Thread(target=watch, name="issuer deadline", daemon=True).start()
     try:

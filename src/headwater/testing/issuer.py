@@ -7,7 +7,8 @@
 
 The token endpoint gives tokens for the client credentials of `clients` and for codes; whoever comes to the
 authorization endpoint is taken to be `person` and sent back at once. `failing`, `padding` and `pause_s` make
-the keys' address answer 503, with too many bytes, or too slowly. Signs whatever it is asked to: for tests.
+the keys' address answer 503 (the token endpoint, too), with too many bytes, or too slowly; while a test holds
+`answering` it says nothing. Signs whatever it is asked to: for tests.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ class Issuer:
     failing: bool = False
     padding: int = 0
     pause_s: float = 0.0
-    asked: dict[str, int] = field(default_factory=dict)
-    """How often each path was."""
+    answering: threading.Lock = field(default_factory=threading.Lock)
+    more_keys: list[dict[str, object]] = field(default_factory=list)  # listed as they are
+    expires_in: object = None  # as the token endpoint tells it; None: the truth
+    asked: dict[str, int] = field(default_factory=dict)  # how often each path was
     keys: list[SigningKey] = field(default_factory=lambda: [*_first_key()])
     codes: dict[str, Code] = field(default_factory=dict)
     closing: threading.Event = field(default_factory=threading.Event)
@@ -118,7 +121,7 @@ class Issuer:
 
     def jwks(self) -> dict[str, object]:
         listed = [{**key.as_dict(private=False), "use": "sig"} for key in self.keys]
-        return {"keys": listed, "padding": "x" * self.padding}
+        return {"keys": [*self.more_keys, *listed], "padding": "x" * self.padding}
 
     def authorize(self, asked: Mapping[str, str]) -> str:
         """Where the browser is sent back to."""
@@ -135,7 +138,8 @@ class Issuer:
 
     def grant(self, form: Mapping[str, str], client: str) -> dict[str, object] | None:
         """The token endpoint's answer to a client that has shown its secret; None: invalid_grant."""
-        found: dict[str, object] = {"token_type": "Bearer", "expires_in": self.lifetime_s}
+        lifetime_s = self.lifetime_s if self.expires_in is None else self.expires_in
+        found: dict[str, object] = {"token_type": "Bearer", "expires_in": lifetime_s}
         if form.get("grant_type") == "client_credentials":
             scope = form.get("scope", "")
             return {**found, "access_token": self.token(client, scope=scope), "scope": scope}
@@ -165,7 +169,6 @@ def issuer() -> Iterator[Issuer]:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
     issuer: Issuer
 
 
@@ -191,8 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._count(self.path)
         form = _flat(self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode())
         client, secret = self._client(form)
-        if self.path != "/token":
-            self._json(404, {})
+        if self.path != "/token" or self._issuer.failing:
+            self._json(503 if self._issuer.failing else 404, {})
         elif self._issuer.clients.get(client) != secret:
             self._json(401, {"error": "invalid_client"})
         else:
@@ -208,40 +211,39 @@ class _Handler(BaseHTTPRequestHandler):
         return form.get("client_id", ""), form.get("client_secret", "")
 
     def _keys(self) -> None:
+        with self._issuer.answering:
+            found = self._issuer.jwks()
         if self._issuer.failing:
             self._json(503, {})
         elif self._issuer.pause_s:
-            self._slowly(json.dumps(self._issuer.jwks()).encode())
+            self._slowly(json.dumps(found).encode())
         else:
-            self._json(200, self._issuer.jwks())
+            self._json(200, found)
 
     def _slowly(self, body: bytes) -> None:
         """A byte at a time, so that no single read takes long."""
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        for at in range(len(body)):
-            if self._issuer.closing.wait(self._issuer.pause_s):
-                return
-            try:
+        with contextlib.suppress(OSError):  # whoever asked has had enough
+            for at in range(len(body)):
+                if self._issuer.closing.wait(self._issuer.pause_s):
+                    return
                 self.wfile.write(body[at : at + 1])
-            except OSError:
-                return
 
     def _json(self, status: int, answer: Mapping[str, object]) -> None:
-        body = json.dumps(answer).encode()
+        self._answer(status, "Content-Type", "application/json", json.dumps(answer).encode())
+
+    def _redirect(self, where: str) -> None:
+        self._answer(302, "Location", where)
+
+    def _answer(self, status: int, name: str, value: str, body: bytes = b"") -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         with contextlib.suppress(OSError):  # whoever asked has had enough
             self.wfile.write(body)
-
-    def _redirect(self, where: str) -> None:
-        self.send_response(302)
-        self.send_header("Location", where)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
 
     def _count(self, path: str) -> None:
         self._issuer.asked[path] = self._issuer.asked.get(path, 0) + 1

@@ -8,6 +8,7 @@ same sockets, so that no client finds the address closed meanwhile.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -93,14 +94,13 @@ class Doors:
     async def open(self, factory: Factory) -> None:
         """Take the addresses and let clients in. Raises `BadListener`."""
         self._factory = factory
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             for listener in self.listeners:
                 bind(listener)
             check_exposure(self.listeners, self._settings.get("headwater.insecure"))
             await self._serve()
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
         for name in _FILES:
             self._settings.on_change(name, lambda _: self.reload())
 
