@@ -83,7 +83,7 @@ EDGES_LIMITS = {
     "consumers": "Members of consumer groups by HTTP at once; beyond it 429.",
     "consumers_per_token": "Of one token, or of one address where there are none.",
     "consumer_idle_seconds": "One that nobody has asked for so long is closed.",
-    "slow_seconds": "A body that takes longer, or a changefeed that takes nothing for so long, is ended.",
+    "slow_seconds": "A body that takes longer, or a feed or answer that is not taken for so long, is ended.",
 }
 EDGES_KINDS = {
     "tokens": "Who may read and write what: [HTTP in](http.md).",

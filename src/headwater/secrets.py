@@ -42,6 +42,15 @@ def expand(text: str) -> str:
     )
 
 
+def not_empty(secret: str, what: str) -> str:
+    """As it is: an empty one would let in whoever says nothing. Raises MissingSecret."""
+    if not secret.strip():
+        raise MissingSecret(
+            f"{what} is empty", hint="give one that nobody guesses, or leave it out"
+        )
+    return secret
+
+
 class Secrets:
     """Secrets by their names, in the order given: those in files are read again when these change.
 
@@ -53,7 +62,7 @@ class Secrets:
         self._clock = clock
         self._files = [each for text in self._named for each in files_of(text)]
         self._seen = [_state(each) for each in self._files]
-        self._found = tuple(map(expand, self._named))
+        self._found = tuple(not_empty(expand(each), "a secret") for each in self._named)
         self._looked_at = clock()
 
     def __iter__(self) -> Iterator[str]:

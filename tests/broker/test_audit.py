@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from headwater.broker.audit import changes, trail
-from headwater.broker.audit.changes import Change
+from headwater.broker.audit import changes, limits, trail
+from headwater.broker.audit.description import Change, Description, MayTell, described
+from headwater.broker.audit.limits import Refusals
 from headwater.broker.registry import Context, load_apis
 from headwater.browse.audit import CHANGES, Entry, newest
 from headwater.client import acls, topics, users
 from headwater.client.log import Log
-from tests.broker.serving import Serving, serving
+from headwater.record import records
+from tests.broker.serving import Serving, delete, serving
+from tests.compat.asking import produce
+from tests.compat.batches import batch
 from tests.compat.waiting import until
+from tests.compat.wire import ConnectionClosed
 
 CHANGING = ("Create", "Delete", "Alter", "Incremental", "Update", "Unregister", "Expire", "Renew")
 NO_CHANGE = {
@@ -104,25 +109,214 @@ def test_nobody_writes_it_but_the_broker(broker: Serving, log: Log) -> None:
 def test_what_does_not_fit_is_counted_and_the_request_is_answered(
     broker: Serving, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trail, "WAITING_MAX", 0)
+    monkeypatch.setattr(trail, "WAITING_BYTES_MAX", 0)
     topics.create(log.admin, "orders", 1)
     assert broker.call(lambda: broker.broker.health.subjects()["audit"]) == {"lost": 1}
 
 
-def test_what_cannot_be_described_is_counted_and_harms_nothing(broker: Serving) -> None:
-    def broken() -> Iterator[Change]:
-        raise KeyError("no such field")
-        yield Change("", "", "")
+def test_nothing_that_a_client_sends_keeps_a_change_out(broker: Serving, log: Log) -> None:
+    """A part that nobody understands beside one that is done."""
+    broker.create("orders")
+    with broker.wire() as wire:
+        done = {"name": "retention.ms", "config_operation": 0, "value": "1"}
+        strange = {"name": "retention.ms", "config_operation": 9, "value": "1"}
+        asked = [
+            {"resource_type": 2, "resource_name": "x", "configs": [strange]},
+            {"resource_type": 2, "resource_name": "orders", "configs": [done]},
+            {"resource_type": 99, "resource_name": "y", "configs": [strange]},
+        ]
+        answer = wire.ask("incremental_alter_configs", 1, resources=asked)
+        assert [row.error_code == 0 for row in answer.responses] == [False, True, False]
+    found = written(log, 4)[1:]
+    assert [(e.kind, e.name, e.error is None) for e in found] == [
+        ("topic", "x", False),
+        ("topic", "orders", True),
+        ("99", "y", False),
+    ]
+    assert found[1].details == {"configs": {"retention.ms": "1"}}
 
+
+def test_a_thing_that_a_request_names_twice_has_an_outcome_for_each(
+    broker: Serving, log: Log
+) -> None:
+    """Else a second, impossible one would make the first look refused."""
+    broker.create("orders")
+    with broker.wire() as wire:
+        produce(wire, "orders", batch())
+        parts = [{"partition_index": 0, "offset": offset} for offset in (1, 99)]
+        wire.ask("delete_records", 2, topics=[{"name": "orders", "partitions": parts}], timeout=9)
+    found = written(log, 3)[1:]
+    assert [(e.details["before_offset"], e.error) for e in found] == [
+        (1, None),
+        (99, "OFFSET_OUT_OF_RANGE"),
+    ]
+
+
+def tell(broker: Serving, how: Callable[[MayTell], Iterator[Change]]) -> None:
     context = Context(0, "c", "h")
-    broker.call(lambda: broker.broker.trail.tell("Api", broken(), context))
+    broker.call(lambda: broker.broker.trail.tell("Api", how, context))
+
+
+def test_what_cannot_be_described_is_told_as_that_and_what_came_before_it_too(
+    broker: Serving, log: Log
+) -> None:
+    def broken(_: MayTell) -> Iterator[Change]:
+        yield Change("create", "topic", "orders")
+        raise RecursionError("whatever it is")
+
+    tell(broker, broken)
+    first, second = written(log, 2)
+    assert (first.name, second.name) == ("orders", "cannot be described")
+    assert "whatever it is" in str(second.details["because"]) and second.principal
+
+
+def test_one_part_that_cannot_be_described_is_told_as_that_and_the_others_as_they_are() -> None:
+    def change(part: object, _: object) -> Change:
+        return Change("create", "topic", {"good": "orders"}[str(part)])
+
+    how = Description(lambda *_: iter([("bad", {}), ("good", {})]), change)
+    found = list(described(how, None, {}, lambda _: True))
+    assert [each.name for each in found] == ["cannot be described", "orders"]
+
+
+def test_a_handler_that_fails_half_way_is_told(
+    broker: Serving, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create("orders")
+    written(log, 1)
+
+    async def offsets_erased(name: str) -> None:
+        raise RuntimeError("after the topic is gone")
+
+    monkeypatch.setattr(broker.broker.groups.removal, "offsets_erased", offsets_erased)
+    with broker.wire() as wire, pytest.raises(ConnectionClosed):
+        delete(wire, "orders")
+    assert "orders" not in broker.broker.catalogue.topics
+    last = written(log, 2)[-1]
+    assert (last.what, last.error) == ("change", "UNKNOWN_SERVER_ERROR")
+
+
+# ---- bounds -----------------------------------------------------------------------------------------
+
+
+def test_a_refused_request_of_megabytes_is_a_short_line(broker: Serving, log: Log) -> None:
+    long = "\x01" * 32_000
+    configs = [{"name": f"{number}{long}", "value": long} for number in range(90)]
+    asked = {"name": long, "num_partitions": 1, "replication_factor": 1, "configs": configs}
+    with broker.wire() as wire:
+        answer = wire.ask("create_topics", 7, topics=[asked], timeout=9, validate_only=False)
+        assert answer.topics[0].error_code != 0
+    (found,) = written(log, 1)
+    assert found.error == "INVALID_TOPIC_EXCEPTION" and found.details == {"partitions": 1}
+    assert found.name.endswith("… (32000 characters)")
+    assert broker.log(CHANGES).size() < 4096
+
+
+@pytest.mark.parametrize("letter", ["x", "\x01", "\ud800", "😀", '"', "\\"])
+def test_whatever_is_in_a_line_it_is_no_longer_than_it_may_be(letter: str) -> None:
+    long = letter * 40_000
+    names = ("api", "what", "kind", "name", "principal", "client_id")
+    details = {
+        "configs": {f"{number}{long}": {"append": long} for number in range(500)},
+        "topics": [long] * 500,
+        long: long,
+    }
+    found = limits.line({**dict.fromkeys(names[3:], long), "error": "E", "details": details})
+    assert len(found) <= limits.LINE_BYTES_MAX
+    assert json.loads(found)["details"]["cut"].startswith('{"configs": {"0')
+
+
+def test_of_many_things_the_first_are_told_and_the_rest_is_counted() -> None:
+    few = limits.bounded({"configs": dict.fromkeys(map(str, range(100)), 1), "topics": ["t"] * 99})
+    assert isinstance(few, dict)
+    assert len(few["configs"]) == limits.ITEMS_MAX + 2 and few["configs"]["and more"] == 35
+    assert few["topics"][-1] == "and 34 more"
+    assert limits.bounded(float("nan")) == "nan", "which JSON does not have"
+
+
+def test_many_changes_of_one_request_are_bounded_and_refusals_take_no_room_from_them() -> None:
+    refused = {"error_code": 29}
+    rows = [("r", refused)] * 5000 + [("d", {})] * (limits.CHANGES_MAX + 7) + [("r", refused)]
+    how = Description(lambda *_: iter(rows), lambda *_: Change("create", "topic", "t"))
+    asked: list[str] = []
+
+    def never(error: str) -> bool:
+        asked.append(error)
+        return False
+
+    found = list(described(how, None, {}, never))
+    assert len(found) == limits.CHANGES_MAX + 1 and found[-1].name.startswith("7 more")
+    assert set(asked) == {"TOPIC_AUTHORIZATION_FAILED"} and len(asked) == 5001
+
+
+def test_refusals_of_a_principal_beyond_its_rate_are_counted_for_one_line() -> None:
+    many = Refusals(0.0)
+    told = [many.may_tell("User:eve", "E", 0.0) for _ in range(500)]
+    assert told.count(True) == 101 and told[100] and not told[101]
+    assert many.may_tell("User:ann", "E", 0.0), "others have their own"
+    assert not many.may_tell("User:eve", "LAST", 1.0)
+    untold = many.take_untold()
+    assert {who: (each.count, each.error) for who, each in untold.items()} == {
+        "User:eve": (400, "LAST")
+    }
+    assert many.take_untold() == {}
+    later = [many.may_tell("User:eve", "E", 61.0) for _ in range(50)]
+    assert later.count(True) == 10, "a minute later"
+
+
+def test_refusals_of_ever_new_principals_have_a_rate_and_a_bound_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "PRINCIPALS_MAX", 10)
+    many = Refusals(0.0)
+    told = [many.may_tell(f"User:{number}", "E", 0.0) for number in range(5000)]
+    assert told.count(True) == 10 + 101
+    assert set(many.take_untold()) == {limits.OTHERS}
+    assert many.may_tell("User:new", "E", 10_000.0), "those who are idle are forgotten"
+
+
+def test_a_flood_of_refusals_ends_in_one_line_with_their_number(
+    broker: Serving, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail, "UNTOLD_S", 0.05)
+    asked = {"name": "no/name", "num_partitions": 1, "replication_factor": 1}
+    names = [{**asked, "name": f"no/{number}"} for number in range(150)]
+    with broker.wire() as wire:
+        wire.ask("create_topics", 7, topics=names, timeout=9, validate_only=False)
+    until(
+        lambda: any("more refused" in each.name for each in newest(log, 1)),
+        "the line that counts them",
+    )
+    found = newest(log, 500)
+    assert found[0].name.startswith("49 more refused") and len(found) == 102
+    assert found[0].error == "INVALID_TOPIC_EXCEPTION" and found[0].principal == "User:ANONYMOUS"
+
+
+def test_a_line_that_cannot_be_written_is_dropped_and_counted_and_the_others_are_written(
+    broker: Serving, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = records.build
+
+    def poisoned(some: list[records.Record]) -> bytes:
+        if any(b"poison" in (each.value or b"") for each in some):
+            raise OverflowError("int too large to convert")
+        return build(some)
+
+    monkeypatch.setattr(records, "build", poisoned)
+    names = ("first", "poison", "last")
+    tell(broker, lambda _: (Change("create", "topic", name) for name in names))
+    assert [each.name for each in written(log, 2)] == ["first", "last"]
     assert broker.call(lambda: broker.broker.health.audit_lost) == 1
 
 
-def test_many_changes_of_one_request_are_bounded() -> None:
-    many = (Change("create", "topic", str(number)) for number in range(changes.CHANGES_MAX + 7))
-    found = list(changes.limited(many))
-    assert len(found) == changes.CHANGES_MAX + 1 and found[-1].name.startswith("7 more")
+def test_a_batch_has_a_bound_in_bytes(broker: Serving, log: Log) -> None:
+    long = {str(number): "x" * 200 for number in range(60)}
+    tell(broker, lambda _: (Change("create", "topic", str(n), long) for n in range(200)))
+    until(lambda: broker.call(lambda: not broker.broker.trail._waiting), "all are written")
+    partition = broker.broker.partition(CHANGES, 0)
+    assert partition is not None
+    found = list(broker.broker.topics.replay_from(partition, 0))
+    assert len(found) >= 3 and partition.log.next_offset == 200
 
 
 def test_secrets_in_settings_are_never_repeated() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker import excision_request, excisions
+from headwater.broker import excision_request, excisions, internal_topics
 from headwater.broker.catalogue import Catalogue
 from headwater.broker.excision_progress import ExcisionProgress
 from headwater.broker.excision_request import ExcisionRefused
@@ -309,6 +309,13 @@ def test_a_request_that_is_tried_again_never_reaches_a_topic_that_was_made_again
     assert "was made again" in line["error"]
 
 
+def lose_the_audit(broker: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a broker did that let clients delete it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(internal_topics, "TESTIMONY", frozenset())
+        broker.run(broker.broker.topics.delete(excisions.AUDIT))
+
+
 def test_requests_are_not_carried_out_again_if_the_audit_is_deleted(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +332,7 @@ def test_requests_are_not_carried_out_again_if_the_audit_is_deleted(
         segment.with_suffix(".elsewhere").rename(segment)
         wait_for(broker, 3)
         write(broker, "t")
-        broker.run(broker.broker.topics.delete(excisions.AUDIT))
+        lose_the_audit(broker, monkeypatch)
         broker.create("other")  # the catalogue has everything that was put before
     with serving(data) as broker:
         ask(broker, json.dumps(good(4, dry_run=True)).encode())
@@ -346,7 +353,7 @@ def test_what_failed_is_tried_again_after_a_restart_even_if_the_audit_is_deleted
         ask(broker, json.dumps(good(1, topic="bad")).encode(), json.dumps(good(2)).encode())
         wait_for(broker, 1)
         segment.with_suffix(".elsewhere").rename(segment)
-        broker.run(broker.broker.topics.delete(excisions.AUDIT))
+        lose_the_audit(broker, monkeypatch)
     with serving(data) as broker:
         (line,) = wait_for(broker, 1)
         assert (line["id"], line["status"], line["removed"]) == ("good-1", "done", 10)

@@ -12,12 +12,14 @@ from headwater.broker import internal_topics
 from headwater.broker.internal_topics import (
     AUDIT,
     CATALOGUE,
+    CHANGES,
     CONSUMER_OFFSETS,
     EXCISIONS,
     HEALTH,
     KAFKAS,
     SHARE_GROUP_STATE,
     TABLE,
+    TESTIMONY,
     TRANSACTION_STATE,
 )
 from tests.broker.serving import Serving, create, delete, serving
@@ -233,7 +235,7 @@ def test_what_an_owner_relies_on_cannot_be_altered_and_the_rest_can(data: Path) 
         return answer.responses[0].error_code
 
     with serving(data) as broker, broker.wire() as wire:
-        for name in (*KAFKAS, AUDIT):
+        for name in (*KAFKAS, AUDIT, CHANGES):
             ask_to_create(wire, name)
             before = own_configs(broker, name)
             wrong = ErrorCode.invalid_config
@@ -267,3 +269,22 @@ def test_what_a_coordinator_knows_cannot_be_deleted(data: Path, name: str) -> No
             f"{name} is all that its coordinator knows; it cannot be deleted."
         )
         assert broker.broker.catalogue.topics[name].id == topic_id
+
+
+@pytest.mark.parametrize("name", sorted(TESTIMONY))
+def test_nobody_takes_away_who_did_what(data: Path, name: str) -> None:
+    with serving(data) as broker, broker.wire() as wire:
+        broker.run(broker.broker.topics.ensure(name))
+        before = own_configs(broker, name)
+        topic_id = broker.broker.catalogue.topics[name].id
+        assert delete(wire, name) is REFUSED
+        asked = {"name": name, "partitions": [{"partition_index": 0, "offset": -1}]}
+        answer = wire.ask("delete_records", 2, topics=[asked], timeout=9000)
+        assert answer.topics[0].partitions[0].error_code is REFUSED
+        shorter = {"name": "retention.ms", "config_operation": 0, "value": "1"}
+        resource = {"resource_type": 2, "resource_name": name, "configs": [shorter]}
+        answer = wire.ask("incremental_alter_configs", 1, resources=[resource])
+        assert answer.responses[0].error_code is ErrorCode.invalid_config
+        assert own_configs(broker, name) == before
+        assert broker.broker.catalogue.topics[name].id == topic_id
+        assert not internal_topics.excisable(name)

@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client.log import Log
 from headwater.console import actions, pages
 from headwater.console.actions import Action, NotAllowed
+from headwater.console.context import Context, Visit
+from headwater.console.history import History
+from headwater.console.jobs import Jobs
+from headwater.console.sessions import Visitor
+from headwater.console.watching import Watch
 from headwater.project.roles import Role
 
 PAGES = sorted(Path(pages.__file__).parent.glob("*.py"))
@@ -23,6 +29,10 @@ CHANGES = (
     "jobs.stop",
 )
 """What pages call to change something, by the end of its name."""
+
+
+SENDS = ("publish", "replay.plan")
+"""What pages call to send records to a topic that somebody has named."""
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
@@ -67,6 +77,69 @@ def test_a_page_that_changes_something_knows_the_action(path: Path) -> None:
     changing = {each for each in called if f".{each}".endswith(tuple(f".{c}" for c in CHANGES))}
     if changing:
         assert names_of_actions(tree), f"{path.name} calls {changing} and names no Action"
+
+
+def test_a_page_that_sends_records_refuses_the_logs_own_topics_first() -> None:
+    found = 0
+    for path in PAGES:
+        tree = ast.parse(path.read_text())
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            nested = [n for n in ast.walk(function) if isinstance(n, ast.AsyncFunctionDef)]
+            given = [a for name, c in calls(function) if name == "partial" for a in c.args[:1]]
+            if nested in ([], [function]) and any(ast.unparse(a) in SENDS for a in given):
+                found += 1
+                names = [name for name, _ in calls(function)]
+                assert "refuse_own" in names, f"{path.name}:{function.lineno}"
+    assert found == 2, "the walk finds others: do they send records where somebody says?"
+
+
+def test_a_topic_of_the_address_is_asked_of_the_visit() -> None:
+    asks = [path.stem for path in PAGES if "visit.topic()" in path.read_text()]
+    assert asks == ["__init__", "dead_letters", "time_travel", "topics"]
+    for path in PAGES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            said = ast.unparse(node) if isinstance(node, ast.Subscript | ast.Call) else ""
+            for way in (
+                "params['topic'",
+                "params.get('topic'",
+                "query['topic'",
+                "query.get('topic'",
+            ):
+                assert not said.startswith((f"visit.{way}", f"self._visit.{way}")), path.name
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[Context]:
+    """A console whose log is away."""
+    log = Log("127.0.0.1:1", {})
+    watch = Watch(log, {}, None)
+    yield Context("127.0.0.1:1", {}, None, False, log, History("127.0.0.1:1", {}), watch, Jobs())
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["__headwater_changes", "__headwater_audit", "__headwater_keys", "headwater.keys", "__x"],
+)
+def test_the_logs_own_topics_are_shown_to_administrators_only(context: Context, topic: str) -> None:
+    for role in (Role.READER, Role.OPERATOR):
+        for words in ({"params": {"topic": topic}}, {"query": {"topic": topic}}):
+            with pytest.raises(NotAllowed, match="takes the role of administrator"):
+                Visit(context, **words, visitor=Visitor("x", role)).topic()
+        assert Visit(context, {"topic": "orders"}, visitor=Visitor("x", role)).topic() == "orders"
+        assert Visit(context, visitor=Visitor("x", role)).topic() == ""
+    assert Visit(context, {"topic": topic}).topic() == topic
+
+
+def test_a_page_whose_session_has_ended_does_nothing_more(context: Context) -> None:
+    stands = [True]
+    visit = Visit(context, stands=lambda: stands[0])
+    visit.must(Action.PUBLISH)
+    stands[0] = False
+    with pytest.raises(NotAllowed, match="not signed in any more"):
+        visit.must(Action.PUBLISH)
 
 
 @pytest.mark.parametrize("action", Action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import urllib.request
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -111,6 +112,24 @@ def test_whoever_has_left_is_a_stranger_again(site: Site) -> None:
     assert ask(site.url, "POST", "/logout", cookie).headers["location"] == "/login"
     assert ask(site.url, "GET", "/topics", cookie).status == 303
     assert ask(site.url, "GET", "/topics", other).status == 200
+
+
+def test_the_logs_own_topics_are_shown_to_administrators_and_published_to_by_nobody(
+    site: Site,
+) -> None:
+    def shown(user: str, path: str) -> str:
+        cookie = signed_in(site, user).partition(";")[0]
+        asked = urllib.request.Request(f"{site.url}{path}", headers={"Cookie": cookie})
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    own = "__headwater_changes"
+    for path in (f"/topics/{own}", f"/time-travel?topic={own}", f"/dead-letters?topic={own}"):
+        for user in ("rita", "olga"):
+            assert "takes the role of administrator" in shown(user, path), (user, path)
+        assert "takes the role of administrator" not in shown("anton", path), path
+    assert "Publish record" not in shown("anton", f"/topics/{own}")
+    assert "Publish record" in shown("olga", "/topics/orders")
 
 
 def sign_in(page: Page, site: Site, user: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
@@ -16,6 +18,7 @@ from headwater.console.sessions import (
     Visitor,
 )
 from headwater.project.roles import Grants, Role
+from headwater.secrets import MissingSecret
 
 NOW = 1_800_000_000.0
 ANN = Visitor("User:ann", Role.OPERATOR)
@@ -85,6 +88,30 @@ def test_whoever_knows_a_readers_token_cannot_sign_as_another() -> None:
     assert sessions_of().find(theirs.begin(ANN, NOW), NOW) is None
 
 
+def signed_by_hand(token: str, **said: object) -> str:
+    """As whoever has the token can make one."""
+    body = urlsafe_b64encode(json.dumps(said).encode()).decode()
+    key = hashlib.sha256(b"headwater console session\0" + token.encode()).digest()
+    return f"{body}.{hmac.new(key, body.encode(), hashlib.sha256).hexdigest()}"
+
+
+def test_whoever_has_a_token_signs_no_longer_session_and_no_other_name() -> None:
+    said = {"id": "x", "by": "token", "name": "User:ann", "role": "reader"}
+    found = sessions_of().find(signed_by_hand("pond", **said, until=NOW + SESSION_S), NOW)
+    assert found is not None and found.visitor == Visitor("token:reader", Role.READER)
+    ten_years = 3650 * 24 * 60 * 60
+    for until in (NOW + SESSION_S + 1, NOW + ten_years, "inf", "nan", "soon", None, [], NOW):
+        assert sessions_of().find(signed_by_hand("pond", **said, until=until), NOW) is None
+    assert sessions_of().find(signed_by_hand("pond", **said), NOW) is None
+    assert sessions_of().find(signed_by_hand("pond", role="reader", until=NOW + 1), NOW) is None
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n"])
+def test_an_empty_token_is_an_error(empty: str) -> None:
+    with pytest.raises(MissingSecret, match="token of the administrator is empty"):
+        Token(Role.ADMINISTRATOR, empty)
+
+
 def test_a_restart_logs_no_token_out_and_a_new_token_its_visitors_only() -> None:
     admin, reader = cookie_of(sessions_of(), "river"), cookie_of(sessions_of(), "pond")
     assert sessions_of().find(admin, NOW) is not None
@@ -111,6 +138,27 @@ def test_after_many_wrong_tokens_even_the_right_one_waits() -> None:
     assert sessions.cookie_for("river", NOW + TRIES_MAX) is None
     assert sessions.cookie_for("river", NOW + TRIES_MAX, "192.0.2.7") is not None, "somebody else"
     assert sessions.cookie_for("river", NOW + TRIES_WITHIN_S + 1) is not None
+
+
+@pytest.mark.parametrize(
+    ("guesses", "also", "not_"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1"),
+        ("::ffff:192.0.2.7", "192.0.2.7", "::ffff:192.0.2.8"),
+        ("192.0.2.7", "::ffff:192.0.2.7", "192.0.2.8"),
+        ("fe80::1%eth0", "fe80::2", "fe80:0:0:1::1"),
+        ("a name", "a name", "another"),
+    ],
+)
+def test_who_guesses_is_counted_by_what_one_customer_has(
+    guesses: str, also: str, not_: str
+) -> None:
+    sessions = sessions_of()
+    for _ in range(TRIES_MAX):
+        sessions.failed(NOW, guesses)
+    assert sessions.is_closed(NOW, also) and not sessions.is_closed(NOW, not_)
+    sessions.forgive(also)
+    assert not sessions.is_closed(NOW, guesses)
 
 
 def test_a_right_try_forgives_itself_and_no_wrong_one() -> None:

@@ -238,6 +238,28 @@ def test_an_acl_that_says_nothing_is_refused(tmp_path: Path, wrong, sentence):
         assert row.error_message.startswith(sentence)
 
 
+def test_rights_to_every_topic_do_not_reach_who_changed_what(tmp_path: Path):
+    changes = "__headwater_changes"
+    free = {**ACL, "super.users": "User:ANONYMOUS"}
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        cluster = acl("kafka-cluster", 5, **CLUSTER)  # to create is not to alter
+        wire.ask("create_acls", 3, creations=[acl("*", 2), cluster])
+        for name in (changes, "t"):
+            wire.ask("metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+    everybody = {**ACL, "allow.everyone.if.no.acl.found": True}
+    with broker(tmp_path, everybody) as server, connected(server.bootstrap) as wire:
+        assert codes(wire, "t", changes) == [0, 29]
+    with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:
+        assert codes(wire, changes) == [0], "super users"
+        wire.ask("create_acls", 3, creations=[acl(changes, 3), acl(changes, 6)])
+    with broker(tmp_path, ACL) as server, connected(server.bootstrap) as wire:
+        assert codes(wire, changes) == [0]
+        asked = wire.ask("delete_topics", 6, topics=[{"name": changes}], timeout=1000)
+        assert asked.responses[0].error_code == 29, (
+            "it takes the right to alter the cluster as well"
+        )
+
+
 def test_rights_to_every_topic_do_not_reach_the_keys_of_personal_data(tmp_path: Path):
     free = {**ACL, "super.users": "User:ANONYMOUS"}
     with broker(tmp_path, free) as server, connected(server.bootstrap) as wire:

@@ -36,9 +36,10 @@ thousand partitions."""
 SECRET_BYTES_MAX = 1024
 
 
-def shown(name: str) -> str:
+def shown(name: str, chars: int = 60) -> str:
     """A client's name as a sentence may say it, once per row too: longer than any topic's, it is cut."""
-    return name if len(name) <= TOPIC_NAME_CHARS_MAX else f"{name[:60]}… ({len(name)} characters)"
+    is_short = len(name) <= TOPIC_NAME_CHARS_MAX
+    return name if is_short else f"{name[:chars]}… ({len(name)} characters)"
 
 
 def logged(name: str) -> str:

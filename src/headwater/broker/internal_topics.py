@@ -17,10 +17,11 @@ dead letters), with an authorizer or without: `Topics` and the handlers ask here
   (`security.rules.permission`).
 - Kafka's own three are what a coordinator knows, and its memory is a view of them: they cannot be deleted
   (INVALID_TOPIC_EXCEPTION, as for the deletion of their records). Kafka would begin anew with nothing,
-  while consumers and producers go on. The others can: the owner makes its topic again when it is next
-  needed.
-- `__headwater_keys` holds secrets: an ACL for every topic (`*`) does not reach it, only one that names it or
-  a prefix of it (`named`). It steers nothing, so who writes it need not be allowed to alter the cluster.
+  while consumers and producers go on. Nor can the two that say who did what: whoever did it would take that
+  away. The others can: the owner makes its topic again when it is next needed.
+- `__headwater_keys` holds secrets, and `__headwater_changes` tells of everybody: an ACL for every topic (`*`)
+  does not reach them, only one that names them or a prefix of them (`named`). The keys steer nothing, so who
+  writes them need not be allowed to alter the cluster.
 - The partition of a record in Kafka's own three is a hash of its key: they do not grow (`hashed`).
 """
 
@@ -51,6 +52,8 @@ KAFKAS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 INTERNAL = KAFKAS | {HEALTH, CHANGES}
 """Those that clients are told are internal: they speak of this broker, and patterns, copies to another
 cluster and people who list topics pass them over."""
+TESTIMONY = frozenset({AUDIT, CHANGES})
+"""Who did what: nobody takes it away before its time."""
 NEVER_TOPICS = frozenset({CATALOGUE, CLUSTER_METADATA})
 
 _COMPACTED = {"cleanup.policy": "compact"}
@@ -89,7 +92,7 @@ class InternalTopic:
     loss: str = "what these records said is not known"
     """What it means when records of it cannot be read."""
     named: bool = False
-    """Whether it holds secrets: rights to it must name it, and its records can be excised."""
+    """Whether rights to it must name it: not everybody who may read all topics is to read it."""
 
     @property
     def hashed(self) -> bool:
@@ -143,13 +146,14 @@ TABLE: Mapping[str, InternalTopic] = {
     CHANGES: InternalTopic(
         "the broker: who changed what",
         False,
-        {"cleanup.policy": "delete"},
-        lambda _: {
+        {
+            "cleanup.policy": "delete",
             "retention.ms": str(_YEAR_MS),
             "retention.bytes": str(1024**3),
-            "segment.bytes": str(16 * 1024**2),
         },
+        lambda _: {"segment.bytes": str(16 * 1024**2)},
         loss="who made the changes that were written there is not told any more",
+        named=True,
     ),
     HEALTH: InternalTopic(
         "the broker: how it is",
@@ -224,11 +228,11 @@ def java_hash(text: str) -> int:
 
 def why_kept(name: str) -> str | None:
     """Why a topic cannot be deleted, in one sentence; None: it can."""
-    return (
-        f"{name} is all that its coordinator knows; it cannot be deleted."
-        if name in KAFKAS
-        else None
-    )
+    if name in KAFKAS:
+        return f"{name} is all that its coordinator knows; it cannot be deleted."
+    if name in TESTIMONY:
+        return f"{name} says who did what; neither it nor its records can be deleted."
+    return None
 
 
 def needs_a_name(name: str) -> bool:
@@ -237,9 +241,14 @@ def needs_a_name(name: str) -> bool:
     return row is not None and row.named
 
 
+def holds_secrets(name: str) -> bool:
+    """Whether programs keep secrets there: it steers nothing."""
+    return needs_a_name(name) and not written_by_broker(name)
+
+
 def excisable(name: str) -> bool:
     """Whether records of a topic may be taken out for good: all but the broker's own."""
-    return not name.startswith("__") or needs_a_name(name)
+    return not name.startswith("__") or holds_secrets(name)
 
 
 def written_by_broker(name: str) -> bool:

@@ -38,7 +38,10 @@ def audit(
     if as_json:
         print_json([each.as_json() for each in found])
     elif not found:
-        print("Nothing was changed yet, or the log is not headwater's own.")
+        print(
+            "Nothing was changed yet, or the log is not headwater's own, or the user has no right to read "
+            "__headwater_changes: one that names it (headwater acls)."
+        )
     else:
         print_table(["TIME", "WHO", "CLIENT", "WHAT", "OUTCOME"], [_row(each) for each in found])
 

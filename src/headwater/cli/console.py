@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import typer
 
 from headwater.cli.admin import DEFAULT_BOOTSTRAP
 from headwater.cli.properties import client_config
+
+TOKEN = "HEADWATER_CONSOLE_TOKEN"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,7 +44,7 @@ def console(
     token: str | None = typer.Option(
         None,
         "--token",
-        envvar="HEADWATER_CONSOLE_TOKEN",
+        envvar=TOKEN,
         help="Ask visitors for this token; better given in the environment, where `ps` does not show it.",
     ),
 ) -> None:
@@ -56,7 +59,12 @@ def console(
 
     given = settled(project, bootstrap, client_config(), default_bootstrap=DEFAULT_BOOTSTRAP)
     context, at = given.context(read_only=read_only), listen or given.listen
-    serve(context, at, given.entry.also(token), _say, given.tls)
+    serve(context, at, given.entry.also(_asked(token)), _say, given.tls)
+
+
+def _asked(token: str | None) -> str | None:
+    """typer takes an empty variable for none, and who sets one means to ask for a token."""
+    return os.environ.get(TOKEN) if token is None else token
 
 
 def _say(sentence: str) -> None:

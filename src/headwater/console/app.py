@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fastapi import FastAPI
-from nicegui import PageArguments, ui
+from nicegui import Client, PageArguments, ui
 from nicegui import app as nicegui_app
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 from headwater import __version__
 from headwater.console import elements
 from headwater.console.context import Context, Visit
-from headwater.console.guard import VISITOR, Guard
+from headwater.console.guard import SESSION, STANDS, VISITOR, Guard
 from headwater.console.login import Login
 from headwater.console.pages import Page, all_pages
 from headwater.console.sessions import Visitor
@@ -50,7 +50,7 @@ def make_app(
         theme = request.cookies.get(THEME_COOKIE, "auto")
         visitor = request.scope[VISITOR]
         known = [page for page in pages if visitor.role >= page.role]
-        frame = Frame(context, known, visitor, can_leave=login is not None)
+        frame = Frame(context, known, visitor, request.scope[STANDS], can_leave=login is not None)
         build(frame, theme if theme in ("light", "dark") else "auto")
 
     outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -65,7 +65,17 @@ def make_app(
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
     )
-    return Guard(outer, login=login, loopback_only=loopback_only)
+    return Guard(outer, login=login, loopback_only=loopback_only, on_end=forget_pages)
+
+
+def forget_pages(session: str) -> None:
+    """A session has ended: nobody takes its pages up again, under whichever cookie."""
+    for client in list(Client.instances.values()):
+        request = client._request  # `client.request` raises where a page was not asked for
+        if request is not None and request.scope.get(SESSION) == session:
+            for document in list(client._delete_tasks):
+                client._cancel_delete_task(document)  # it would delete the page a second time
+            client.delete()
 
 
 def _head() -> str:
@@ -90,6 +100,7 @@ class Frame:
     context: Context
     pages: list[Page]
     visitor: Visitor
+    stands: Callable[[], bool]
     can_leave: bool
 
 
@@ -209,9 +220,10 @@ def _builder(frame: Frame, page: Page) -> Callable[[PageArguments], Any]:
     def build_page(arguments: PageArguments) -> Any:
         params = {name: unquote(value) for name, value in arguments.path_parameters.items()}
         query = dict(arguments.query_parameters)
-        visit = Visit(frame.context, params, query, frame.visitor)
+        visit = Visit(frame.context, params, query, frame.visitor, frame.stands)
         ui.page_title(f"{page.title} · headwater")
         try:
+            visit.must_stand()
             outcome = page.show(visit)
         except Exception as error:
             elements.trouble(error)

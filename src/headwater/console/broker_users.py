@@ -1,7 +1,8 @@
 """Signing in as a user of the broker: whether it lets this name in with this password.
 
 Called by `guard` with what stood in the form. The console asks the log at its own address, in its own way
-(TLS, certificates), but with the visitor's name; the password is kept nowhere. A few are asked at a time.
+(TLS, certificates), but with the visitor's name; the password is kept nowhere. A few are asked at a time,
+some more wait for their turn, and who comes then is sent away.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ from headwater.project.roles import Grants
 
 TIMEOUT_S = 5.0
 AT_ONCE = 4
+WAITING_MAX = 64
+"""With those that are being asked."""
 _SCRAM = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 
 
 class NoLogin(HeadwaterError):
     """The console's way to the log asks for no names, so it can check none."""
+
+
+class TooManyAtOnce(HeadwaterError):
+    """More want to sign in than the log is asked about."""
 
 
 class BrokerUsers:
@@ -42,13 +49,22 @@ class BrokerUsers:
         own = (client.get("sasl.mechanism") or client.get("sasl.mechanisms") or "").upper()
         self._mechanisms = tuple(dict.fromkeys((*((own,) if own in _SCRAM else ()), *_SCRAM)))
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
 
     async def visitor(self, name: str, password: str) -> Visitor | None:
         """None: the broker refuses them, or they may not look here. Raises when it cannot be asked."""
         if not name or not password:
             return None
-        async with self._turns:
-            is_right = await asyncio.to_thread(self.lets_in, name, password)
+        if self._waiting >= WAITING_MAX:
+            raise TooManyAtOnce(
+                f"{self._waiting} others are signing in just now", hint="try again in a moment"
+            )
+        self._waiting += 1
+        try:
+            async with self._turns:
+                is_right = await asyncio.to_thread(self.lets_in, name, password)
+        finally:
+            self._waiting -= 1
         role = self._grants.role_of(name)
         return Visitor(f"User:{name}", role) if is_right and role is not None else None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headwater.client.namespace import is_own
 from headwater.console import actions
-from headwater.console.actions import Action
+from headwater.console.actions import Action, NotAllowed
 from headwater.console.sessions import NOBODY, Visitor
+from headwater.project.roles import Role
 
 if TYPE_CHECKING:
     from headwater.client.log import Log
@@ -51,10 +53,28 @@ class Visit:
 
     context: Context
     params: Mapping[str, str] = field(default_factory=dict)
-    """Of a path like /topics/{name}."""
+    """Of a path like /topics/{topic}."""
     query: Mapping[str, str] = field(default_factory=dict)
     """What follows the question mark."""
     visitor: Visitor = NOBODY
+    stands: Callable[[], bool] = lambda: True
+    """Whether the session in which the page was made goes on: the page may outlive it for moments."""
+
+    def must_stand(self) -> None:
+        """Raises NotAllowed."""
+        if not self.stands():
+            raise NotAllowed("you are not signed in any more", hint="reload the page to sign in")
+
+    def topic(self) -> str:
+        """The one that stands in the address, or nothing; the log's own are for administrators to look at."""
+        name = self.params.get("topic") or self.query.get("topic", "")
+        if is_own(name) and self.visitor.role < Role.ADMINISTRATOR:
+            raise NotAllowed(
+                f"{name} is the log's own, and to look into it takes the role of "
+                f"{Role.ADMINISTRATOR.word}; yours is {self.visitor.role.word}",
+                hint="ask whoever runs the console for it, or sign in as somebody else",
+            )
+        return name
 
     def may(self, action: Action) -> bool:
         """Whether to show its button."""
@@ -62,4 +82,5 @@ class Visit:
 
     def must(self, action: Action) -> None:
         """Everything that changes anything asks this first, whatever its button looked like."""
+        self.must_stand()
         actions.check(action, self.visitor.role, read_only=self.context.read_only)

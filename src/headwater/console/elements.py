@@ -133,8 +133,8 @@ def action(
         return ui.button(text, on_click=pressed, icon=icon)
 
 
-async def confirmed(question: str, yes: str = "Do it") -> bool:
-    """Ask before something that cannot be taken back."""
+async def confirmed(visit: Visit, what: Action, question: str, yes: str) -> bool:
+    """Ask before something that cannot be taken back; whoever says yes must still be allowed to."""
     with ui.dialog() as dialog, ui.card().classes("hw-dialog"):
         ui.label(question)
         with ui.row().classes("justify-end full-width"):
@@ -145,9 +145,12 @@ async def confirmed(question: str, yes: str = "Do it") -> bool:
                 "unelevated no-caps color=negative"
             )
     try:
-        return bool(await dialog)
+        is_meant = bool(await dialog)
     finally:
         dialog.delete()
+    if is_meant:
+        visit.must(what)
+    return is_meant
 
 
 def table(columns: list[dict[str, Any]], rows: list[dict[str, Any]], **options: Any) -> ui.aggrid:

@@ -7,9 +7,10 @@ Wrapped around the application by `app`. In this order:
     health   /healthz, for the supervisor
     login    a cookie, or else the form (`login`)
 
-Who it is goes on with the request (`VISITOR` in its scope): pages ask there. A websocket is closed when its
-session ends, by time or by logging out. Every answer leaves with headers that keep other pages from framing
-us and our page from loading anything from elsewhere.
+Who it is goes on with the request (`VISITOR`, `SESSION` and `STANDS` in its scope): pages ask there. The
+cookie of a websocket is asked again for each of its messages and every few seconds: it is closed when its
+session ends, by time, by logging out, or because its token is another now. Every answer leaves with headers
+that keep other pages from framing us and our page from loading anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -33,6 +35,12 @@ from headwater.console.login import COOKIE, Login
 from headwater.console.sessions import NOBODY, Session
 
 VISITOR = "headwater.visitor"
+SESSION = "headwater.session"
+"""Its id, or None."""
+STANDS = "headwater.session.stands"
+"""Asks whether it still does."""
+LOOK_S = 2.0
+"""Between two looks at whether the session of an open websocket still stands."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _REFUSED = 4403  # of a websocket: the range for applications
 _HEADERS = {
@@ -58,14 +66,18 @@ class Guard:
         *,
         login: Login | None,
         loopback_only: bool,
+        on_end: Callable[[str], None] = lambda session: None,
         clock: Callable[[], float] = time.time,
+        look_s: float = LOOK_S,
     ) -> None:
         self.app = app
         self._login = login
         self._open: dict[str, set[asyncio.Event]] = {}
         """By session: what ends its websockets."""
         self._loopback_only = loopback_only
+        self._on_end = on_end
         self._clock = clock
+        self._look_s = look_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -76,7 +88,8 @@ class Guard:
             await self.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = self._session(Request({**scope, "type": "http"}))
+        cookie = Request({**scope, "type": "http"}).cookies.get(COOKIE)
+        session = self._session(cookie)
         is_in = self._login is None or session is not None
         if self._is_foreign(Headers(scope=scope), changes=True) or not is_in:
             await receive()
@@ -84,29 +97,41 @@ class Guard:
         elif session is None:
             await self.app(scope, receive, send)
         else:
-            await self._while_it_lasts(session, scope, receive, send)
+            stands = partial(self._stands, cookie)
+            await self._while_it_lasts(session, stands, scope, receive, send)
 
     async def _while_it_lasts(
-        self, session: Session, scope: Scope, receive: Receive, send: Send
+        self,
+        session: Session,
+        stands: Callable[[], bool],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         """The application hears that the visitor has gone when his session ends."""
         over = asyncio.Event()
         opened = self._open.setdefault(session.id, set())
         opened.add(over)
-        timer = asyncio.get_running_loop().call_later(
-            max(0.0, session.until - self._clock()), over.set
-        )
+        looking = asyncio.create_task(self._look(stands, over))
         try:
-            await self.app(scope, _until(over, receive, send), send)
+            await self.app(scope, _until(over, stands, receive, send), send)
         finally:
-            timer.cancel()
+            looking.cancel()
             opened.discard(over)
             if not opened:
                 self._open.pop(session.id, None)
+            if over.is_set():
+                self._on_end(session.id)
+
+    async def _look(self, stands: Callable[[], bool], over: asyncio.Event) -> None:
+        while stands():
+            await asyncio.sleep(self._look_s)
+        over.set()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        session = self._session(request)
+        cookie = request.cookies.get(COOKIE)
+        session = self._session(cookie)
         answer: Response | None = None
         if self._is_foreign(request.headers, changes=scope["method"] not in _SAFE):
             answer = PlainTextResponse(
@@ -121,12 +146,16 @@ class Guard:
         elif self._login is not None and session is None:
             answer = self._stranger(scope)
         scope[VISITOR] = NOBODY if session is None else session.visitor
+        scope[SESSION] = None if session is None else session.id
+        scope[STANDS] = partial(self._stands, cookie)
         await (answer or self.app)(scope, receive, send)
 
-    def _session(self, request: Request) -> Session | None:
-        if self._login is None:
-            return None
-        return self._login.sessions.find(request.cookies.get(COOKIE), self._clock())
+    def _session(self, cookie: str | None) -> Session | None:
+        return None if self._login is None else self._login.sessions.find(cookie, self._clock())
+
+    def _stands(self, cookie: str | None) -> bool:
+        """Whether who came with it would be let in now."""
+        return self._login is None or self._session(cookie) is not None
 
     def _is_foreign(self, headers: Headers, *, changes: bool) -> bool:
         host = headers.get("host", "")
@@ -146,12 +175,15 @@ class Guard:
             self._login.sessions.end(session, self._clock())
             for each in self._open.get(session.id, ()):
                 each.set()
+            self._on_end(session.id)
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer
 
 
-def _until(over: asyncio.Event, receive: Receive, send: Send) -> Receive:
+def _until(
+    over: asyncio.Event, stands: Callable[[], bool], receive: Receive, send: Send
+) -> Receive:
     """What comes from the visitor, and after his session's end that he has gone."""
 
     async def receiving() -> Message:
@@ -164,7 +196,10 @@ def _until(over: asyncio.Event, receive: Receive, send: Send) -> Receive:
             if not came.done():
                 came.cancel()
         if came.done() and not came.cancelled() and not over.is_set():
-            return came.result()
+            message = came.result()
+            if message["type"] == "websocket.disconnect" or stands():
+                return message
+            over.set()
         await send({"type": "websocket.close", "code": _REFUSED, "reason": "logged out"})
         return {"type": "websocket.disconnect", "code": _REFUSED}
 

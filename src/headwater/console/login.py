@@ -70,7 +70,11 @@ class Login:
             return None
         # Counted before it is known: many tries at once must not all get through.
         sessions.failed(now, address)
-        visitor = await self._users.visitor(said["user"], said.get("token", ""))
+        try:
+            visitor = await self._users.visitor(said["user"], said.get("token", ""))
+        except HeadwaterError:
+            sessions.forgive(address)  # nobody has looked at it
+            raise
         if visitor is None:
             return None
         sessions.forgive(address)  # this try, not those before

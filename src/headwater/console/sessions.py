@@ -7,7 +7,7 @@ Called by `guard`; pure, clock and chance are handed in. A session is kept by it
 A token's cookie is signed with a key made from that token: a restart logs nobody out, another token everybody
 who came by it, and whoever has a token can forge nothing but what it gives him. Others (`begin`) are signed
 with a key of this process: they end with it, at the latest. Sessions that somebody has ended are remembered
-until they would have ended by themselves.
+until they would have ended by themselves. No cookie holds for longer than a new one would, whoever signed it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from headwater.project.roles import ROLES, Role
-from headwater.secrets import Secrets
+from headwater.secrets import Secrets, not_empty
 
 SESSION_S = 12 * 60 * 60
 TRIES_MAX, TRIES_WITHIN_S = 10, 60.0
@@ -38,6 +39,10 @@ class Token:
 
     role: Role
     secret: str | Secrets
+
+    def __post_init__(self) -> None:
+        if isinstance(self.secret, str):
+            not_empty(self.secret, f"the console's token of the {self.role.word}")
 
     @property
     def text(self) -> bytes:
@@ -76,7 +81,7 @@ class Sessions:
         self._tokens = tuple(tokens)
         self._own_key = secrets.token_bytes(32)
         self._failures: dict[str, deque[float]] = {}
-        """By address: who guesses shuts out himself, and nobody else."""
+        """By `origin_of` an address: who guesses shuts out himself, and nobody else."""
         self._ended: dict[str, float] = {}
 
     def cookie_for(self, token: str, now: float, address: str = "") -> str | None:
@@ -99,20 +104,21 @@ class Sessions:
 
     def failed(self, now: float, address: str) -> None:
         """Somebody there has given what is wrong."""
-        seen = self._failures.pop(address, None) or deque(maxlen=TRIES_MAX)
+        origin = origin_of(address)
+        seen = self._failures.pop(origin, None) or deque(maxlen=TRIES_MAX)
         seen.append(now)
-        self._failures[address] = seen
+        self._failures[origin] = seen
         if len(self._failures) > ADDRESSES_MAX:
             del self._failures[next(iter(self._failures))]
 
     def forgive(self, address: str) -> None:
         """The last that came from there was right after all; what was wrong before it stays counted."""
-        if self._failures.get(address):
-            self._failures[address].pop()
+        if seen := self._failures.get(origin_of(address)):
+            seen.pop()
 
     def is_closed(self, now: float, address: str = "") -> bool:
         """Whether somebody is guessing there: then nobody gets in from there for a moment."""
-        seen = self._failures.get(address)
+        seen = self._failures.get(origin_of(address))
         return seen is not None and len(seen) == TRIES_MAX and now - seen[0] < TRIES_WITHIN_S
 
     def find(self, cookie: str | None, now: float) -> Session | None:
@@ -124,9 +130,10 @@ class Sessions:
         keys = () if said is None else self._keys_of(said)
         if said is None or not any(hmac.compare_digest(signature, _signed(body, k)) for k in keys):
             return None
-        visitor = Visitor(str(said["name"]), ROLES[str(said["role"])])
-        session = Session(str(said["id"]), visitor, float(str(said["until"])))
-        return session if now < session.until and session.id not in self._ended else None
+        session = _session(said)
+        if session is None or session.id in self._ended:
+            return None
+        return session if now < session.until <= now + self.lifetime_s else None
 
     def end(self, session: Session, now: float) -> None:
         """From now on the cookie opens nothing."""
@@ -160,6 +167,32 @@ def _read(body: str) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
+
+
+def _session(said: dict[str, object]) -> Session | None:
+    """As a signed cookie says; who has a token signs himself, so only the token says who he is."""
+    role = ROLES.get(str(said.get("role")))
+    try:
+        until = float(str(said.get("until")))
+    except ValueError:
+        return None
+    if role is None or not said.get("id"):
+        return None
+    name = str(said.get("name")) if said.get("by") == _NAME else f"{_TOKEN}:{role.word}"
+    return Session(str(said["id"]), Visitor(name, role), until)
+
+
+def origin_of(address: str) -> str:
+    """What one guesser has: an address, or of IPv6 the network of 64 bits that every customer is given."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(IPv6Network((int(found), 64), strict=False))
 
 
 def _key(token: bytes) -> bytes:

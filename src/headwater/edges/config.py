@@ -60,7 +60,7 @@ class Limits:
     consumer_idle_seconds: float = 300
     """One that nobody has asked for so long is closed."""
     slow_seconds: float = 30
-    """A request whose body takes longer, or a changefeed that takes nothing for so long, is ended."""
+    """A request whose body takes longer, or a feed or answer that is not taken for so long, is ended."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from starlette.responses import Response
 
 from headwater.client import dead_letters
 from headwater.client.errors import BadRequest
+from headwater.client.namespace import is_own
 from headwater.client.position import Position
 from headwater.client.publisher import Draft
 from headwater.edges import bodies, counts, openapi
@@ -78,7 +79,7 @@ def handler(context: Context) -> Handler:
             raise
 
     async def taken(request: Request, topic: str) -> Response:
-        if topic.startswith("__") or topic == "headwater.keys":
+        if is_own(topic):
             raise Forbidden(f"{topic} is the log's own", hint="other clients may, by their rights")
         query = asked(request.scope["query_string"])
         headers = request.headers

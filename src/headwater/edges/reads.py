@@ -22,8 +22,11 @@ from starlette.responses import Response
 
 from headwater.client.errors import NotThere
 from headwater.client.position import Position
+from headwater.edges.answer_body import Outgoing
 from headwater.edges.answers import of_error, responses
 from headwater.edges.context import Context
+from headwater.edges.feeds import hub_of
+from headwater.edges.feeds.hub import Hub
 from headwater.edges.rows import Rows, rows_of
 from headwater.edges.rows.catalogue import Catalogue
 from headwater.edges.rows.positions import Positions
@@ -62,15 +65,15 @@ _POSITION = {HEADER: {"description": "How far the view was", "schema": {"type": 
 
 def router(context: Context) -> APIRouter:
     made = APIRouter(tags=["views"])
-    _Reads(Catalogue(context.project)).add_routes(made)
+    _Reads(Catalogue(context.project), hub_of(context)).add_routes(made)
     return made
 
 
 class _Reads:
     """The routes, and what they share."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue, self._positions = catalogue, Positions()
+    def __init__(self, catalogue: Catalogue, hub: Hub) -> None:
+        self._catalogue, self._positions, self._hub = catalogue, Positions(), hub
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="view reader")
 
     def add_routes(self, router: APIRouter) -> None:
@@ -164,16 +167,22 @@ class _Reads:
         try:
             if wanted:
                 await self._positions.wait(view, Position.parse(wanted), timeout)
-            at, said = await self._thread(lambda: read(rows))
+            at, body = await self._thread(lambda: _as_json(*read(rows)))
         except NotYet as error:
             return _with_position(of_error(error), error.reached)
         except Misfit as error:
             raise Unavailable(str(error), hint=error.hint) from error
-        answer = Response(orjson.dumps(said), media_type="application/json")
+        pages = self._hub.pages
+        pages.take(len(body))
+        answer = Outgoing(body, "application/json", pages, self._hub.slow_seconds)
         return _with_position(answer, at)
 
     async def _thread(self, function: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+
+def _as_json(at: Position | None, said: object) -> tuple[Position | None, bytes]:
+    return at, orjson.dumps(said)
 
 
 def _with_position(answer: Response, position: Position | None) -> Response:
@@ -189,4 +198,4 @@ def _how_far(position: Position | None) -> str:
 def _answers(what: str, schema: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     content = {"application/json": {"schema": schema}}
     said = {"description": what, "content": content, "headers": _POSITION}
-    return {200: said, **responses(400, 404, 422, 503)}
+    return {200: said, **responses(400, 404, 422, 429, 503)}

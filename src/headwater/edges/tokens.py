@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from headwater.client.namespace import KEY_TOPICS
 from headwater.edges.hooks.config import secret_complaints, secrets_of, unknown_settings
 from headwater.secrets import Secrets
 
@@ -36,8 +37,6 @@ _WAYS = ("read", "write", "admin")
 _SCOPE = re.compile(r"(view:|group:)?[A-Za-z0-9._*-]+|edges:status")
 _TOPIC, _VIEW, _GROUP, _EDGES = ("", "view:", "group:", "edges:")
 """What a name begins with; topics begin with none of them, as theirs have no colon."""
-KEY_TOPICS = ("__headwater_keys", "headwater.keys")
-"""Of personal data: whoever reads the topics that they have sealed must not have them."""
 _OPEN = ("/healthz", "/openapi.json")
 KNOWN = "known"
 """Any token: what is asked for stands in the body or is a list, and the handler looks (`rest.access`)."""

@@ -120,7 +120,7 @@ def look(token: str, numbers: Iterator[int]) -> Iterator[str]:
 
 def keeps_shared_state(view: View, context: Context) -> bool:
     """Whether this view's state is on shared storage; PipelineError where it would have to be, and cannot."""
-    from headwater.views.tables.shared.upkeep import MANIFESTS
+    from headwater.views.tables.shared.upkeep import has_manifests
 
     chosen = context.spark.conf.get(SETTING, AUTO)
     if chosen not in (AUTO, SHARED):
@@ -129,7 +129,7 @@ def keeps_shared_state(view: View, context: Context) -> bool:
         return False
     place = local_path(context.checkpoint)
     if place is not None and not is_cluster(context.spark):
-        if chosen == AUTO and not (place / TABLES / MANIFESTS).is_dir():
+        if chosen == AUTO and not has_manifests(place / TABLES):
             return False
     if place is not None:
         must_be_seen(

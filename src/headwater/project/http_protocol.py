@@ -2,7 +2,7 @@
 
 Given to uvicorn by the servers of edges and console; uvicorn by itself waits for a head, and for the rest of
 a request that it has answered, as long as it takes. Bodies have their bounds in the edges' `request_body`,
-answers in the changefeeds.
+large answers in their `answer_body` and in the changefeeds.
 
     connected ─▶ head ──────────▶ body and answer ─▶ rest of the body ─▶ kept alive ─▶ head …
                  slow_seconds,    body's bounds      DRAIN_S             uvicorn's

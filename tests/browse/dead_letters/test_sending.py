@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headwater.browse.dead_letters.replay import Mended, dismiss, replay, send_one
 from headwater.browse.dead_letters.survey import LettersRefused, open_letters
+from headwater.client.errors import RequestRefused
 from headwater.project.broker_process import BrokerProcess
 from headwater.record.dead_letter import HEADER
 
@@ -48,6 +49,22 @@ def values_of(settings: dict[str, str], topic: str) -> list[tuple[bytes | None, 
 def waiting(settings: dict[str, str], topic: str) -> list[int]:
     with open_letters(settings, topic) as letters:
         return [letter.offset for letter in letters.waiting()]
+
+
+@pytest.mark.parametrize(("source", "to"), [("__headwater_keys", ""), ("orders", "headwater.keys")])
+def test_a_letter_goes_to_no_topic_of_the_logs_own(
+    settings: dict[str, str], source: str, to: str
+) -> None:
+    """Its headers say what whoever wrote it liked: a tombstone among the keys would forget somebody."""
+    topic = f"dlq.forged-{source}"
+    write_letters(settings, topic, source, "a")
+    with pytest.raises(RequestRefused, match="is the log's own"):
+        replay(settings, topic, to=to)
+    with pytest.raises(RequestRefused, match="is the log's own"):
+        send_one(settings, topic, Mended(0, 0), to=to)
+    assert waiting(settings, topic) == [0]
+    dismiss(settings, topic, 0, 0)
+    assert waiting(settings, topic) == []
 
 
 def test_letters_are_mended_dismissed_and_replayed_each_once(settings):

@@ -10,9 +10,11 @@ import httpx
 import pytest
 
 from headwater.client.log import Log
+from headwater.edges.feeds import hub_of
 from headwater.project.file import load
 from tests.edges.reads.conftest import Made
-from tests.edges.running import edges
+from tests.edges.running import edges, until
+from tests.edges.slow import slow_client
 
 ADA, BOB, CAT = (1, "Ada", 1.5), (2, "Bob", 2.5), (3, "Cat/Dog", None)
 HEADER = "Headwater-Position"
@@ -103,3 +105,18 @@ def test_a_pipeline_file_that_is_changed_is_read_again_and_one_that_is_wrong_is_
         source.write_text(good.replace(view.name, "renamed"))
         answer = httpx.get(url)
         assert answer.status_code == 404 and "no rows yet" in answer.json()["detail"]
+
+
+def test_rows_count_until_they_are_taken_and_are_ended_where_nobody_takes_them(
+    log: Log, make: Callable[..., Made], pipelines: Callable[..., Path]
+):
+    view, writer = make("sqlite")
+    writer.write(0, [(1, "\x01" * 900_000, None)])  # six times as long in JSON
+    limits = {"limits": {"slow_seconds": 1}}
+    with edges(log.bootstrap, limits, project=load(pipelines(view))) as running:
+        held = hub_of(running.context).pages
+        with slow_client(f"{running.url}/views/{view.name}/rows?limit=1") as client:
+            until(lambda: held.bytes == 0, "that they count no more")
+            assert client.take_all() < client.length
+        assert httpx.get(f"{running.url}/views/{view.name}/rows").headers[HEADER] == "customers:0=1"
+        until(lambda: held.bytes == 0, "that they count no more")

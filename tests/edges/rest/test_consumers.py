@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,7 +12,10 @@ import pytest
 from headwater.client import groups
 from headwater.client.log import Log
 from headwater.client.publisher import Draft, publish
+from headwater.edges.config import Limits
 from headwater.edges.rest import instances
+from headwater.edges.rest.answers import RestError
+from headwater.edges.rest.instance import Options
 from tests.edges.rest.conftest import Clients
 from tests.edges.running import edges, until
 
@@ -87,15 +91,49 @@ def test_one_that_commits_itself_has_committed_what_it_was_handed_before(
         assert groups.committed(log, [f"g-{name}"]) == {f"g-{name}": {(name, 0): 1}}
 
 
-def test_an_answer_is_bounded_in_bytes(client: Clients, log: Log, topic: Callable[..., str]):
+def from_the_beginning(client: httpx.Client, base: str, topic: str) -> None:
+    seek = {"offsets": [{"topic": topic, "partition": 0, "offset": 0}]}
+    assert client.post(f"{base}/positions", json=seek).status_code == 204
+
+
+@pytest.mark.parametrize("most", [1, 1500, 50_000])
+def test_an_answer_is_bounded_in_bytes_with_all_that_it_has_and_nothing_is_left_out(
+    client: Clients, log: Log, topic: Callable[..., str], most: int
+):
     name, ann = topic(), client("ann")
-    put(log, name, *[b'"%s"' % (b"x" * 1000)] * 5)
+    put(log, name, *[b'"%s"' % (b"x" * 400)] * 5)
+    for _ in range(5):
+        publish(log, name, Draft(None, None, [("h", b"x" * 10_000)]))
     with consumer(ann, f"g-{name}", name) as base:
-        read(ann, base, 5)
-        seek = {"offsets": [{"topic": name, "partition": 0, "offset": 0}]}
-        ann.post(f"{base}/positions", json=seek)
-        bounded = {"timeout": 20_000, "max_bytes": 1500}
-        assert len(ann.get(f"{base}/records", params=bounded).json()) == 2
+        read(ann, base, 10)
+        from_the_beginning(ann, base, name)
+        offsets: list[int] = []
+        while len(offsets) < 10:
+            said = ann.get(f"{base}/records", params={"timeout": 20_000, "max_bytes": most})
+            found = [each["offset"] for each in said.json()]
+            assert len(said.content) <= most or len(found) == 1
+            offsets += found
+        assert offsets == list(range(10))
+
+
+def test_what_waited_for_a_read_while_the_instance_was_ended_is_told_that_it_has(
+    log: Log, topic: Callable[..., str]
+):
+    async def ended() -> tuple[object, object]:
+        its = instances.Instances(log, Limits())
+        made = its.add("ann", "ended", None, Options())
+        await its.do(made, lambda: made.subscribe([topic_name]))
+        reading = asyncio.create_task(its.do(made, lambda: made.read(60, 1)))
+        waiting = asyncio.create_task(its.do(made, made.assigned))
+        await asyncio.sleep(0)  # both have begun: the second waits for its turn
+        await its.remove(made, in_order=False)
+        straight = await asyncio.gather(asyncio.to_thread(made.assigned), return_exceptions=True)
+        return (await asyncio.gather(reading, waiting, return_exceptions=True))[1], straight[0]
+
+    topic_name = topic()
+    for outcome in asyncio.run(ended()):
+        assert isinstance(outcome, RestError)
+        assert outcome.code == 40403
 
 
 def test_an_instance_is_its_tokens_own(client: Clients, topic: Callable[..., str]):

@@ -125,3 +125,22 @@ def test_a_state_goes_to_its_file_and_back_into_memory_between_batches(
     again = Upkeep(plan, tmp_path)
     assert (again.batch, again.store.batch) == (11, 11)
     again.close()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_what_was_written_of_the_last_batch_in_the_state_is_found_again(
+    tmp_path: Path, in_memory: bool
+):
+    name = "left"
+    plan, tables = planned(name), Tables()
+    upkeep, compute = Upkeep(plan, tmp_path, in_memory), BySql(QUERIES[name], plan)
+    assert upkeep.state.last() is None
+    written = []
+    for number, batch in enumerate(seeded(5, batches=3)):
+        tables.take(batch)
+        changes = as_changes(batch, plan.columns, {})
+        upkeep.apply(number, lambda changes=changes: changes, compute, written.append)
+        found = upkeep.state.last()
+        assert found is not None and found.batch == number
+        assert found.difference.rows.equals(written[-1].rows)
+    upkeep.close()

@@ -55,5 +55,6 @@ def test_deltas_are_folded_when_they_are_many_or_large(pieces: Pieces, due: Fold
 def test_only_what_a_manifest_needs_is_kept():
     before = Manifest("q", 1, (Pieces(Piece("0-a/t0", 1)),), Pieces())
     now = Manifest("q", 2, (Pieces(Piece("0-a/t0", 1), (Piece("2-c/t0", 1),)),), Pieces())
-    assert leftovers(["0-a", "1-b", "2-c", "2-lost"], (before, now)) == ["1-b", "2-lost"]
+    attempts = ["-1-z", "0-a", "1-b", "1-lost", "2-c", "2-other", "3-ahead", ".nfs-07", "notes"]
+    assert leftovers(attempts, (before, now), 2) == ["-1-z", "1-b", "1-lost"]
     assert now.needed == {"0-a/t0", "2-c/t0"}

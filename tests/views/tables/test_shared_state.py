@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.views.tables.plan import Plan
+from headwater.views.tables.shared.chain import MANIFESTS
 from headwater.views.tables.shared.folder import Folder
 from headwater.views.tables.shared.manifest import Manifest
-from headwater.views.tables.shared.upkeep import MANIFESTS, SharedUpkeep
+from headwater.views.tables.shared.upkeep import SharedUpkeep
 from headwater.views.tables.store import Difference
 from headwater.views.tables.upkeep import Upkeep
 from headwater.views.targets.contract import DELETED, Fenced, Misfit
@@ -143,8 +144,9 @@ def test_many_batches_are_folded_and_a_second_driver_is_refused(
         kept.apply(2, as_changes([], kept.plan.columns, {}), crashing)
 
 
+@pytest.mark.parametrize("before", ["nothing", "cut short", "cut short by an earlier version"])
 def test_what_one_machine_kept_is_taken_over_with_a_batch_that_was_begun(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, before: str
 ):
     query = QUERIES["left"]
     plan = planned(spark, "left", query)
@@ -160,6 +162,17 @@ def test_what_one_machine_kept_is_taken_over_with_a_batch_that_was_begun(
     local.let_go()
 
     kept = ByFrames(spark, plan, query, tmp_path)
+    if before == "cut short":
+        with pytest.raises(Crash):
+            kept.upkeep.take_over(spark, tmp_path, crashing)
+        assert kept.opened().batch == -1
+        assert local.batch == 0, "on one machine, too, the target is yet to be told"
+        local.let_go()
+    elif before == "cut short by an earlier version":
+        begun = local.state.begun(1)
+        assert begun is not None
+        local.state.redo(begun)
+        local.close()
     kept.upkeep.take_over(spark, tmp_path, kept.function)
     assert kept.upkeep.batch == 1
     assert not (tmp_path / "state.duckdb").exists()
@@ -169,6 +182,20 @@ def test_what_one_machine_kept_is_taken_over_with_a_batch_that_was_begun(
     kept.upkeep = kept.opened()
     kept.apply(2, as_changes(HISTORY[2][1], plan.columns, {}), kept.taking(view, 2))
     assert view.rows == keyed(whole(tables.arrow(plan.tables, plan.columns)), query.key)
+
+
+def test_a_file_that_was_taken_over_and_is_still_there_goes_and_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+):
+    query = QUERIES["left"]
+    kept = ByFrames(spark, planned(spark, "left", query), query, tmp_path)
+    kept.apply(0, as_changes(HISTORY[0][1], kept.plan.columns, {}), kept.taking(kept.view, 0))
+    Upkeep(kept.plan, tmp_path).state.close()
+    assert (tmp_path / "state.duckdb").exists()
+    again = kept.opened()
+    again.take_over(spark, tmp_path, crashing)
+    assert again.state == kept.upkeep.state
+    assert not (tmp_path / "state.duckdb").exists()
 
 
 def test_two_rows_with_one_key_and_another_query_are_refused(spark: SparkSession, tmp_path: Path):

@@ -1,7 +1,8 @@
 """DeleteRecords (key 21), versions 0–2: move the start of a log (KIP-107).
 
 The new start is durable before it is answered; whole segments before it go at once. Offset -1 stands
-for everything that is readable. Only topics whose cleanup.policy has `delete` allow it.
+for everything that is readable. Only topics whose cleanup.policy has `delete` allow it, and none of those
+that the broker keeps (`internal_topics`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from headwater.broker import internal_topics
 from headwater.broker.partition import Partition
 from headwater.broker.registry import Api, Context, Response
 from headwater.log.partition import OffsetOutOfRange, StorageFailed
@@ -81,7 +83,7 @@ def _move(broker: Broker, topic: str, part: Any, moved: list[_Moved]) -> dict[st
     partition = broker.partition(topic, part.partition_index)
     if partition is None:
         return row | {"error_code": broker.absence(topic, part.partition_index)}
-    if broker.catalogue.topics[topic].is_internal:
+    if broker.catalogue.topics[topic].is_internal or internal_topics.why_kept(topic):
         return row | {"error_code": ErrorCode.invalid_topic_exception}
     log = partition.log
     if log.config.compact and not log.config.delete:

@@ -1,4 +1,5 @@
 """Who changed what: every request that changes more than records, written down by the broker itself.
 
-`changes` makes sentences of requests and their answers; `trail` writes them to `__headwater_changes`.
+`changes` hears requests and their answers, `description` says what each part was, `limits` how much of it is
+repeated, and `trail` writes the lines to `__headwater_changes`.
 """

@@ -1,258 +1,250 @@
-"""What a request has changed, or was refused: one `Change` for each thing in it; pure.
+"""The requests that change something, each with its description; and what stands in front of their handlers.
 
-`audited` stands in front of the handlers, outside the authorizer's rules, so that what these refuse is seen
-too. It hears the answer, and hands the changes on; it never holds up or fails a request. What is only tried
-(`validate_only`) is no change. Passwords and settings that hold secrets are never repeated.
+`audited` stands outside the authorizer's rules, so that what these refuse is seen too. It never holds up or
+fails a request. What is only tried (`validate_only`) is no change; what fails half way may be, and is told.
+Passwords and settings that hold secrets are never repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
-from headwater.broker.registry import Api, Context, Handler, Later, Response
+from headwater.broker.audit.description import (
+    Change,
+    Description,
+    MayTell,
+    answers,
+    by_name,
+    described,
+    first,
+    in_order,
+    number,
+    partitions,
+    parts_of,
+    resources,
+    text,
+    whole,
+    word,
+)
+from headwater.broker.audit.limits import ITEMS_MAX, TEXT_CHARS_MAX, bounded
+from headwater.broker.registry import Api, Context, Later, Response
 from headwater.broker.security.acls import Operation, Permission, ResourceType
 from headwater.secrets import HIDDEN, is_sensitive
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-CHANGES_MAX = 1000
-"""Of one request; the rest is counted in the last."""
-TEXT_CHARS_MAX = 1000
 _CONFIG_KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client metrics", 32: "group"}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _OPERATIONS = ("set", "delete", "append", "subtract")
-
-
-@dataclass(frozen=True)
-class Change:
-    """`what` was done to the `kind` of that `name`; `error`: Kafka's name of why it was not."""
-
-    what: str
-    kind: str
-    name: str
-    details: Mapping[str, object] = field(default_factory=dict)
-    error: str | None = None
-
-
-Tell = Callable[[str, Iterable[Change], Context], None]
+_FAILED = "UNKNOWN_SERVER_ERROR"
+Tell = Callable[[str, Callable[[MayTell], Iterable[Change]], Context], None]
 Audited = Callable[[Mapping[int, Api], Tell], dict[int, Api]]
-Describe = Callable[[object, Response], Iterator[Change]]
 
 
 def audited(apis: Mapping[int, Api], tell: Tell) -> dict[int, Api]:
     """The same APIs; what those of `TABLE` do is told."""
     return {
-        key: replace(api, handle=_heard(api, TABLE[key], tell)) if key in TABLE else api
+        key: replace(api, handle=_Interceptor(api, TABLE[key], tell).handle)
+        if key in TABLE
+        else api
         for key, api in apis.items()
     }
 
 
-def _heard(api: Api, describe: Describe, tell: Tell) -> Handler:
-    def heard(request: object, response: Response, context: Context) -> Response:
-        if request is not None and not getattr(request, "validate_only", False):
-            tell(api.name, limited(describe(request, response)), context)
-        return response
+@dataclass(frozen=True)
+class _Interceptor:
+    """Hears what a handler answers, or that it fails."""
 
-    async def waited(answer: Awaitable[Response], request: object, context: Context) -> Response:
-        return heard(request, await answer, context)
+    api: Api
+    how: Description
+    tell: Tell
 
     def handle(
-        broker: Broker, request: object, context: Context
+        self, broker: Broker, request: object, context: Context
     ) -> Response | Later | Awaitable[Response]:
-        answer = api.handle(broker, request, context)
+        answer: Response | Later | Awaitable[Response] | None = None
+        try:
+            answer = self.api.handle(broker, request, context)
+        finally:
+            if answer is None:
+                self._broke(request, context)
         if isinstance(answer, Later):
-            outer = Later(answer.cancel)
-            answer.listen(lambda said: outer.set(heard(request, said, context)), outer.fail)
-            return outer
+            return self._listened(answer, request, context)
         if isinstance(answer, Mapping):
-            return heard(request, answer, context)
-        return waited(answer, request, context)
+            return self._heard(request, answer, context)
+        return self._waited(answer, request, context)
 
-    return handle
+    async def _waited(
+        self, answer: Awaitable[Response], request: object, context: Context
+    ) -> Response:
+        response: Response | None = None
+        try:
+            response = await answer
+        finally:
+            if response is None:
+                self._broke(request, context)
+        return self._heard(request, response, context)
 
+    def _listened(self, answer: Later, request: object, context: Context) -> Later:
+        outer = Later(answer.cancel)
 
-def limited(changes: Iterator[Change]) -> Iterator[Change]:
-    yield from islice(changes, CHANGES_MAX)
-    left = sum(1 for _ in changes)
-    if left:
-        yield Change("and more", "request", f"{left} more changes in the same request")
+        def fail(error: Exception) -> None:
+            self._broke(request, context)
+            outer.fail(error)
 
+        answer.listen(lambda said: outer.set(self._heard(request, said, context)), fail)
+        return outer
 
-def _error(row: Response | None) -> str | None:
-    code = (row or {}).get("error_code", ErrorCode.none)
-    return None if code is ErrorCode.none else str(ErrorCode(code).name).upper()
+    def _heard(self, request: object, response: Response, context: Context) -> Response:
+        if _is_meant(request):
+            self.tell(self.api.name, partial(described, self.how, request, response), context)
+        return response
 
-
-def _by(rows: Iterable[Response], name: str) -> dict[str, Response]:
-    return {str(row.get(name)): row for row in rows}
-
-
-def _text(part: object, name: str) -> str:
-    """A field of a part of a request; nothing where it has none."""
-    return str(getattr(part, name, None) or "")
-
-
-def _number(part: object, name: str) -> int:
-    return int(getattr(part, name, 0))
-
-
-def _parts(part: object, name: str) -> tuple[object, ...]:
-    return tuple(getattr(part, name, None) or ())
-
-
-def _values(part: object) -> dict[str, object]:
-    return dict(map(_alteration, _parts(part, "configs")))
+    def _broke(self, request: object, context: Context) -> None:
+        if _is_meant(request):
+            self.tell(self.api.name, _half_done, context)
 
 
-def shown(name: str, value: str | None) -> object:
-    """A setting's value, unless it is a secret."""
-    if value is None:
-        return None
-    return HIDDEN if is_sensitive(name) else value[:TEXT_CHARS_MAX]
+def _is_meant(request: object) -> bool:
+    return request is not None and not getattr(request, "validate_only", False)
 
 
-def _create_topics(request: object, response: Response) -> Iterator[Change]:
-    rows = _by(response.get("topics", ()), "name")
-    for each in _parts(request, "topics"):
-        name = _text(each, "name")
-        details = {"partitions": _number(each, "num_partitions"), "configs": _values(each)}
-        yield Change("create", "topic", name, details, _error(rows.get(name)))
+def _half_done(may_tell: MayTell) -> Iterator[Change]:
+    """Of a handler that has raised: nobody knows how far it has come."""
+    if may_tell(_FAILED):
+        yield Change("change", "request", "failed; some of it may be done", {}, _FAILED)
 
 
-def _delete_topics(request: object, response: Response) -> Iterator[Change]:
-    for row in response.get("responses", ()):
-        named = row.get("name") or str(row.get("topic_id"))
-        yield Change("delete", "topic", named, {"id": str(row.get("topic_id"))}, _error(row))
+# ---- what is said of a part ----------------------------------------------------------------------
 
 
-def _delete_records(request: object, response: Response) -> Iterator[Change]:
-    rows = {
-        (topic["name"], row["partition_index"]): row
-        for topic in response.get("topics", ())
-        for row in topic["partitions"]
-    }
-    for topic in _parts(request, "topics"):
-        name = _text(topic, "name")
-        for part in _parts(topic, "partitions"):
-            number = _number(part, "partition_index")
-            details = {"partition": number, "before_offset": _number(part, "offset")}
-            yield Change("delete records", "topic", name, details, _error(rows.get((name, number))))
-
-
-def _create_partitions(request: object, response: Response) -> Iterator[Change]:
-    rows = _by(response.get("results", ()), "name")
-    for each in _parts(request, "topics"):
-        name = _text(each, "name")
-        details = {"partitions": _number(each, "count")}
-        yield Change("add partitions", "topic", name, details, _error(rows.get(name)))
-
-
-def _alter_configs(request: object, response: Response) -> Iterator[Change]:
-    answers = response.get("responses", ())
-    rows = {(int(row["resource_type"]), row["resource_name"]): row for row in answers}
-    for each in _parts(request, "resources"):
-        number, name = _number(each, "resource_type"), _text(each, "resource_name")
-        kind = _CONFIG_KINDS.get(number, str(number))
-        error = _error(rows.get((number, name)))
-        yield Change("configure", kind, name, {"configs": _values(each)}, error)
+def _configs(part: object) -> dict[str, object]:
+    return first(parts_of(part, "configs"), _alteration)
 
 
 def _alteration(config: object) -> tuple[str, object]:
     """Of one config: its new value, or what else is done to it."""
-    name = _text(config, "name")
+    name = text(config, "name")
     value = shown(name, getattr(config, "value", None))
-    operation = _OPERATIONS[_number(config, "config_operation")]
-    return name, value if operation == "set" else {operation: value}
+    verb = number(config, "config_operation")
+    operation = _OPERATIONS[verb] if 0 <= verb < len(_OPERATIONS) else str(verb)
+    return name[:TEXT_CHARS_MAX], value if operation == "set" else {operation: value}
 
 
-def _create_acls(request: object, response: Response) -> Iterator[Change]:
-    for each, row in zip(_parts(request, "creations"), response.get("results", ()), strict=False):
-        kind = _word(ResourceType, _number(each, "resource_type"))
-        is_prefix = _number(each, "resource_pattern_type") == 4
-        details = {
-            "operation": _word(Operation, _number(each, "operation")),
-            "on": f"{kind}:{_text(each, 'resource_name')}{'*' if is_prefix else ''}",
-            "host": _text(each, "host"),
-        }
-        what = _word(Permission, _number(each, "permission_type"))
-        yield Change(what, "permission", _text(each, "principal"), details, _error(row))
+def shown(name: str, value: str | None) -> object:
+    """A setting's value, unless it is a secret; no setting has a name beyond what is looked at."""
+    if value is None:
+        return None
+    is_hidden = len(name) > TEXT_CHARS_MAX or is_sensitive(name)
+    return HIDDEN if is_hidden else bounded(value)
 
 
-def _delete_acls(request: object, response: Response) -> Iterator[Change]:
-    answers = response.get("filter_results", ())
-    for each, row in zip(_parts(request, "filters"), answers, strict=False):
-        kind = _word(ResourceType, _number(each, "resource_type_filter"))
-        details = {
-            "on": f"{kind}:{_text(each, 'resource_name_filter') or '*'}",
-            "removed": len(row.get("matching_acls") or ()),
-        }
-        who = _text(each, "principal_filter") or "everybody"
-        yield Change("remove", "permission", who, details, _error(row))
+def _create_topic(each: object, _: Response) -> Change:
+    details = {"partitions": number(each, "num_partitions"), "configs": _configs(each)}
+    return Change("create", "topic", text(each, "name"), details)
 
 
-def _word(kind: type[IntEnum], value: int) -> str:
-    try:
-        return str(kind(value).name).lower()
-    except ValueError:
-        return str(value)
+def _delete_topic(_: object, row: Response) -> Change:
+    id = str(row.get("topic_id"))
+    return Change("delete", "topic", row.get("name") or id, {"id": id})
 
 
-def _alter_users(request: object, response: Response) -> Iterator[Change]:
-    rows = _by(response.get("results", ()), "user")
-    for what, field_ in (("remove password", "deletions"), ("set password", "upsertions")):
-        for each in _parts(request, field_):
-            name = _text(each, "name")
-            details = {"mechanism": _MECHANISMS.get(_number(each, "mechanism"), "unknown")}
-            yield Change(what, "user", name, details, _error(rows.get(name)))
+def _delete_records(each: object, _: Response) -> Change:
+    assert isinstance(each, tuple)
+    name, part = each
+    details = {
+        "partition": number(part, "partition_index"),
+        "before_offset": number(part, "offset"),
+    }
+    return Change("delete records", "topic", name, details)
 
 
-def _alter_quotas(request: object, response: Response) -> Iterator[Change]:
-    for entry, row in zip(_parts(request, "entries"), response.get("entries", ()), strict=False):
-        named = ", ".join(
-            f"{_text(each, 'entity_type')}={_text(each, 'entity_name') or '(default)'}"
-            for each in _parts(entry, "entity")
-        )
-        details = {
-            _text(op, "key"): None if getattr(op, "remove", False) else getattr(op, "value", None)
-            for op in _parts(entry, "ops")
-        }
-        yield Change("set quota", "quota", named, details, _error(row))
+def _create_partitions(each: object, _: Response) -> Change:
+    details = {"partitions": number(each, "count")}
+    return Change("add partitions", "topic", text(each, "name"), details)
 
 
-def _delete_groups(request: object, response: Response) -> Iterator[Change]:
-    for row in response.get("results", ()):
-        yield Change("delete", "group", str(row.get("group_id")), {}, _error(row))
+def _alter_configs(each: object, _: Response) -> Change:
+    kind = number(each, "resource_type")
+    details = {"configs": _configs(each)}
+    name = text(each, "resource_name")
+    return Change("configure", _CONFIG_KINDS.get(kind, str(kind)), name, details)
 
 
-def _group_offsets(what: str) -> Describe:
-    def describe(request: object, response: Response) -> Iterator[Change]:
-        some = _parts(request, "topics")[:CHANGES_MAX]
-        details = {"topics": [_text(t, "name") or _text(t, "topic_name") for t in some]}
-        yield Change(what, "group", _text(request, "group_id"), details, _error(response))
+def _create_acl(each: object, _: Response) -> Change:
+    kind = word(ResourceType, number(each, "resource_type"))
+    is_prefix = number(each, "resource_pattern_type") == 4
+    details = {
+        "operation": word(Operation, number(each, "operation")),
+        "on": f"{kind}:{text(each, 'resource_name')}{'*' if is_prefix else ''}",
+        "host": text(each, "host"),
+    }
+    what = word(Permission, number(each, "permission_type"))
+    return Change(what, "permission", text(each, "principal"), details)
 
-    return describe
+
+def _delete_acls(each: object, row: Response) -> Change:
+    kind = word(ResourceType, number(each, "resource_type_filter"))
+    details = {
+        "on": f"{kind}:{text(each, 'resource_name_filter') or '*'}",
+        "removed": len(row.get("matching_acls") or ()),
+    }
+    return Change("remove", "permission", text(each, "principal_filter") or "everybody", details)
 
 
-TABLE: Mapping[int, Describe] = {
-    19: _create_topics,
-    20: _delete_topics,
-    21: _delete_records,
-    30: _create_acls,
-    31: _delete_acls,
-    33: _alter_configs,
-    37: _create_partitions,
-    42: _delete_groups,
-    44: _alter_configs,
+def _alter_user(each: object, _: Response) -> Change:
+    what = "set password" if hasattr(each, "salted_password") else "remove password"
+    details = {"mechanism": _MECHANISMS.get(number(each, "mechanism"), "unknown")}
+    return Change(what, "user", text(each, "name"), details)
+
+
+def _alter_quota(entry: object, _: Response) -> Change:
+    named = ", ".join(
+        f"{text(each, 'entity_type')}={text(each, 'entity_name') or '(default)'}"
+        for each in parts_of(entry, "entity")[:ITEMS_MAX]
+    )
+    details = first(parts_of(entry, "ops"), _limit)
+    return Change("set quota", "quota", named, details)
+
+
+def _limit(op: object) -> tuple[str, object]:
+    return text(op, "key"), None if getattr(op, "remove", False) else getattr(op, "value", None)
+
+
+def _delete_group(_: object, row: Response) -> Change:
+    return Change("delete", "group", str(row.get("group_id")))
+
+
+def _group_offsets(what: str) -> Description:
+    def change(request: object, _: Response) -> Change:
+        topics = parts_of(request, "topics")
+        named = [text(t, "name") or text(t, "topic_name") for t in topics[:ITEMS_MAX]]
+        left = len(topics) - ITEMS_MAX
+        details = {"topics": [*named, f"and {left} more"] if left > 0 else named}
+        return Change(what, "group", text(request, "group_id"), details)
+
+    return Description(whole, change)
+
+
+TABLE: Mapping[int, Description] = {
+    19: Description(by_name("topics", answered="topics"), _create_topic),
+    20: Description(answers("responses"), _delete_topic),
+    21: Description(partitions, _delete_records),
+    30: Description(in_order("creations", "results"), _create_acl),
+    31: Description(in_order("filters", "filter_results"), _delete_acls),
+    33: Description(resources, _alter_configs),
+    37: Description(by_name("topics", answered="results"), _create_partitions),
+    42: Description(answers("results"), _delete_group),
+    44: Description(resources, _alter_configs),
     47: _group_offsets("delete offsets"),
-    49: _alter_quotas,
-    51: _alter_users,
+    49: Description(in_order("entries", "entries"), _alter_quota),
+    51: Description(
+        by_name("deletions", "upsertions", answered="results", name="user"), _alter_user
+    ),
     91: _group_offsets("move share group"),
     92: _group_offsets("delete offsets"),
 }

@@ -2,8 +2,8 @@
 
 Made only where `authorizer.class.name` asks for it; `rules/` ask it for each request then. Denied is
 what nobody allowed: a resource without any ACL is open to super users only, unless
-`allow.everyone.if.no.acl.found`. A topic that holds secrets is open to those whose ACL names it
-(`internal_topics`). In the catalogue:
+`allow.everyone.if.no.acl.found`. A topic that is not for all is open to those whose ACL names it
+(`internal_topics.needs_a_name`). In the catalogue:
 
     acl/[2,"orders",3,"User:ann","*",3,3]       {}         the numbers as on the wire
 
@@ -118,7 +118,7 @@ class Authorizer:
 
 
 def _names_it(acl: Acl) -> bool:
-    """Whether it speaks of a topic that holds secrets: what is allowed for every topic does not."""
+    """Whether it speaks of a topic that must be named: what is allowed for every topic does not."""
     return acl.permission == Permission.DENY or acl.resource_name.startswith(internal_topics.PREFIX)
 
 

@@ -21,6 +21,7 @@ from headwater.browse.dead_letters.survey import (
     LettersRefused,
     open_letters,
 )
+from headwater.client.namespace import refuse_own
 from headwater.record import dead_letter
 
 if TYPE_CHECKING:
@@ -112,19 +113,7 @@ def _commit(
     """Send a batch and note what is done with it, both or neither."""
     from headwater.client.librdkafka import TopicPartition
 
-    for letter, value in batch:
-        if dead_letter.is_cut(letter.said, but_value=value != letter.value):
-            raise LettersRefused(
-                f"the letter at {letter.partition}:{letter.offset} was too large to be kept whole: what is "
-                f"there is the beginning of its record, which is {letter.source}-{letter.source_partition} "
-                f"at offset {letter.source_offset}",
-                hint="send that record again from where it is (headwater replay), and dismiss the letter",
-            )
-        if not to and not letter.has_source:
-            raise LettersRefused(
-                f"the letter at {letter.partition}:{letter.offset} came from no single record",
-                hint="say to which topic it shall go (--to TOPIC), or dismiss it in the console",
-            )
+    _check(batch, to)
     producer.begin_transaction()
     try:
         for letter, value in batch:
@@ -143,6 +132,24 @@ def _commit(
         _abort(producer)
         raise
     letters.handled.update(done)
+
+
+def _check(batch: Sequence[tuple[Letter, bytes | None]], to: str) -> None:
+    """Whether each of them can go, and may. Raises LettersRefused, RequestRefused."""
+    for letter, value in batch:
+        if dead_letter.is_cut(letter.said, but_value=value != letter.value):
+            raise LettersRefused(
+                f"the letter at {letter.partition}:{letter.offset} was too large to be kept whole: what is "
+                f"there is the beginning of its record, which is {letter.source}-{letter.source_partition} "
+                f"at offset {letter.source_offset}",
+                hint="send that record again from where it is (headwater replay), and dismiss the letter",
+            )
+        if not to and not letter.has_source:
+            raise LettersRefused(
+                f"the letter at {letter.partition}:{letter.offset} came from no single record",
+                hint="say to which topic it shall go (--to TOPIC), or dismiss it in the console",
+            )
+        refuse_own(to or letter.source)  # its headers are what anybody wrote who may write letters
 
 
 def _abort(producer: Producer) -> None:

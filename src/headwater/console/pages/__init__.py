@@ -5,7 +5,7 @@ There is nothing else to register.
 
     PAGES = [
         Page("/topics", "Topics", show, icon="view_list", order=20),
-        Page("/topics/{name}", "Topic", show_one),          # no order: not in the navigation
+        Page("/topics/{topic}", "Topic", show_one),         # no order: not in the navigation
     ]
 
     def show(visit: Visit) -> None: ...                      # or: async def
@@ -21,6 +21,7 @@ only the query in the address changes. The contract:
 - What changes something is an `Action` with its role. `elements.action(visit, Action.X, …)` makes its button,
   which is not there for those who may not, asks `visit.must(Action.X)` when it is pressed, and shows errors
   as a notice.
+- A topic that the address names is asked of `visit.topic()`, which knows who may look into it.
 - An error for people is a `HeadwaterError`; any other is shown as one sentence too, and logged.
 - To go elsewhere: `ui.link(text, "/topics/orders")` or `ui.navigate.to(…)`; both stay within the page. Names
   that may hold any character (groups, keys) go into the query (`addresses.link("/groups", id=…)`).

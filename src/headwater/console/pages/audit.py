@@ -61,7 +61,8 @@ def show(visit: Visit) -> None:
         with none:
             elements.absent(
                 "Nothing was changed yet.",
-                "Only headwater's own broker writes changes down, unless audit.enable is off.",
+                "Only headwater's own broker writes changes down, unless audit.enable is off. Where it has "
+                "permissions, the console's user needs one that names __headwater_changes.",
             )
         none.set_visibility(False)
 

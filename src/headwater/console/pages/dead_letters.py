@@ -32,8 +32,8 @@ _REASONS = '<q-td :props="props" class="hw-clip hw-clip-value">{{ props.value }}
 
 
 def show(visit: Visit) -> None:
-    if "topic" in visit.query:
-        show_one(visit, visit.query["topic"])
+    if topic := visit.topic():
+        show_one(visit, topic)
         return
     elements.heading(
         "Dead letters",

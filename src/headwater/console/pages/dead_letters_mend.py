@@ -109,7 +109,7 @@ class Mend:
                 f"Dismiss letter {letter.partition}:{letter.offset}? It stays in {self._topic}, but "
                 "waits no longer and is not sent back."
             )
-            if await elements.confirmed(question, "Dismiss"):
+            if await elements.confirmed(self._visit, Action.DISMISS, question, "Dismiss"):
                 await self._do(
                     partial(replay.dismiss, partition=letter.partition, offset=letter.offset)
                 )

@@ -187,9 +187,8 @@ DRAW_EVERY_S = 0.2
 async def send_all(visit: Visit, topic: str, done: Callable[[], Awaitable[None]]) -> None:
     """Ask, send, and reload; what was sent before a stop stays sent."""
     question = f"Send all letters that wait in {topic} back to the topics they came from?"
-    if not await elements.confirmed(question, "Send all"):
+    if not await elements.confirmed(visit, Action.SEND_BACK, question, "Send all"):
         return
-    visit.must(Action.SEND_BACK)
     stop = threading.Event()
     sent = [0]
     log = visit.context.log

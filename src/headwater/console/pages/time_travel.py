@@ -41,7 +41,7 @@ def show(visit: Visit) -> None:
     elements.heading(
         "Time travel", "What a key was at any moment of its history, and what changed it."
     )
-    topic, key = visit.query.get("topic", ""), _key(visit)
+    topic, key = visit.topic(), _key(visit)
     with elements.card() as card:
         card.props["aria-label"] = "Which key"
         _Form(visit, topic, visit.query.get("key", ""))

@@ -11,6 +11,7 @@ from typing import Any
 from nicegui import ui
 
 from headwater.client import topics
+from headwater.client.namespace import is_own
 from headwater.client.topics import Topic
 from headwater.console import elements, live
 from headwater.console.actions import Action
@@ -38,12 +39,13 @@ _SETTINGS: list[dict[str, Any]] = [
 
 
 def show_one(visit: Visit) -> None:
-    name = visit.params["name"]
+    name = visit.topic()
     with ui.element("div").classes("hw-head"):
         elements.heading(name)
         with ui.element("div").classes("hw-actions"):
-            publish = publish_dialog(visit, name)
-            elements.action(visit, Action.PUBLISH, "Publish", publish.open, icon="edit_note")
+            if not is_own(name):
+                publish = publish_dialog(visit, name)
+                elements.action(visit, Action.PUBLISH, "Publish", publish.open, icon="edit_note")
             replay = replay_dialog(visit, name)
             elements.action(visit, Action.REPLAY, "Replay", replay.open, icon="replay")
             ui.link("Time travel", link("/time-travel", topic=name)).classes("hw-button-link")
@@ -202,5 +204,5 @@ def kept_for(topic: Topic) -> str:
 
 PAGES = [
     Page("/topics", "Topics", show, icon="view_list", order=20),
-    Page("/topics/{name}", "Topic", show_one),
+    Page("/topics/{topic}", "Topic", show_one),
 ]

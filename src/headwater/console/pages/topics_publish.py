@@ -8,6 +8,7 @@ from functools import partial
 from nicegui import ui
 
 from headwater.client.errors import BadRequest
+from headwater.client.namespace import refuse_own
 from headwater.client.publisher import Draft, publish
 from headwater.console import elements
 from headwater.console.actions import Action
@@ -36,6 +37,7 @@ def publish_dialog(visit: Visit, topic: str) -> ui.dialog:
         partition.props("outlined dense").classes("full-width")
 
         async def do() -> None:
+            refuse_own(topic)
             number = None if partition.value is None else int(partition.value)
             draft = draft_of(
                 key.value or "",

@@ -10,6 +10,7 @@ from nicegui import ui
 from headwater.browse import replay
 from headwater.browse.replay import Plan, Replayed
 from headwater.client.errors import BadRequest
+from headwater.client.namespace import refuse_own
 from headwater.client.places import BEGINNING, END, Place, parse
 from headwater.console import elements
 from headwater.console.actions import Action
@@ -76,6 +77,7 @@ class _Replay:
         target = (self._target.value or "").strip()
         if not target:
             raise BadRequest("say into which topic", hint="it must exist already")
+        refuse_own(target)
         start, end = _place(self._from.value, BEGINNING), _place(self._to.value, END)
         log = self._visit.context.log
         return await loaded(partial(replay.plan, log, self._source, target, start, end))

@@ -104,7 +104,7 @@ class _Card:
         icon: str = "",
     ) -> None:
         async def do() -> None:
-            if question and not await elements.confirmed(question, text):
+            if question and not await elements.confirmed(self._visit, action, question, text):
                 return
             context = self._visit.context
             assert context.project is not None

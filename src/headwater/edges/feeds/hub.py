@@ -24,6 +24,7 @@ from headwater.edges.feeds.outbox import Outbox
 from headwater.edges.feeds.request import Ask
 from headwater.edges.feeds.session import Session
 from headwater.edges.feeds.wires import Wire
+from headwater.edges.request_body import Held
 
 _log = logging.getLogger("headwater.edges")
 HEARTBEAT_S = 15.0
@@ -31,6 +32,7 @@ LOOK_S = 1.0
 LINGER_S = 30.0
 """A topic is followed so long after its last client: most come back."""
 FULL_RETRY_S = 5.0
+PAGES_BYTES_MAX = 64 * 1024**2
 STOPPING = "the edges are stopping: come again with the last id"
 _CLIENTS = counts.gauge("headwater_feed_clients", "Changefeeds that are open", ("way",))
 
@@ -57,6 +59,12 @@ class Hub:
         self._boxes: set[Box] = set()
         self._looking: asyncio.Task[None] | None = None
         self.is_ended = False
+        self.pages = Held(PAGES_BYTES_MAX)
+        """Of topics, and rows of views: those that wait to be taken."""
+
+    @property
+    def slow_seconds(self) -> float:
+        return self._limits.slow_seconds
 
     @property
     def clients(self) -> int:

@@ -19,6 +19,7 @@ from headwater.client.errors import BadRequest
 from headwater.client.places import BEGINNING, Place
 from headwater.client.records import Cursor
 from headwater.edges import counts
+from headwater.edges.answer_body import Outgoing
 from headwater.edges.answers import responses
 from headwater.edges.feeds import bodies
 from headwater.edges.feeds.event_ids import placed, text_of
@@ -91,7 +92,9 @@ def add_routes(router: APIRouter, hub: Hub) -> None:
         )
         if wants_events(request):
             return await event_stream(hub.session(topic, bodies.of_record, ask, SSE))
-        return await asyncio.to_thread(_page, hub, topic, ask, limit)
+        body = await asyncio.to_thread(_page, hub, topic, ask, limit)
+        hub.pages.take(len(body))
+        return Outgoing(body, "application/json", hub.pages, hub.slow_seconds)
 
     @router.websocket("/topics/{topic}")
     async def follow_by_socket(socket: WebSocket, topic: str) -> None:
@@ -121,7 +124,7 @@ def wants_events(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-def _page(hub: Hub, topic: str, ask: Ask, limit: int) -> Response:
+def _page(hub: Hub, topic: str, ask: Ask, limit: int) -> bytes:
     tests = ask.tests(hub.decoder)
     place = ask.place or BEGINNING
     if ask.after is not None:
@@ -132,7 +135,7 @@ def _page(hub: Hub, topic: str, ask: Ask, limit: int) -> Response:
     counts.went("page", topic, len(found.records))
     shown = [orjson.Fragment(bodies.of_record(each, hub.decoder)) for each in found.records]
     said = {"topic": topic, "records": shown, "next": _next(found), "more": found.next is not None}
-    return Response(orjson.dumps(said), media_type="application/json")
+    return orjson.dumps(said)
 
 
 def _next(found: Page) -> str:

@@ -4,7 +4,8 @@
                         what there is, made and deleted       access       who may see and do what
     records, produce    records in, each with its outcome     answers      lists, links, errors in their form
     consumers           records out by a consumer group       instances    those that are open, within bounds
-    instance, formats   one member of a group; its records as JSON
+    instance, batch, formats
+                        one member of a group; an answer of it; its records as JSON
 
 The routes of their own (`http_in`, `feeds`) do more: positions, idempotency keys, feeds that can be resumed.
 These are for programs that are there already. Internal topics are not reached by any of them.
@@ -27,7 +28,7 @@ _OPEN: weakref.WeakKeyDictionary[object, Instances] = weakref.WeakKeyDictionary(
 """By the context's log."""
 
 
-def _instances(context: Context) -> Instances:
+def instances_of(context: Context) -> Instances:
     """Those of these edges: made when first asked for."""
     found = _OPEN.get(context.log)
     if found is None:
@@ -40,7 +41,7 @@ def router(context: Context) -> APIRouter:
     for part in (cluster, topics, topic_settings, groups, records):
         part.add_routes(proxy, context)
     reading = APIRouter(tags=["consumers"], default_response_class=Response)
-    consumers.add_routes(reading, context, _instances(context))
+    consumers.add_routes(reading, context, instances_of(context))
     made = APIRouter()
     made.include_router(proxy)
     made.include_router(reading)
@@ -48,4 +49,4 @@ def router(context: Context) -> APIRouter:
 
 
 def services(context: Context) -> list[Service]:
-    return [_instances(context)]
+    return [instances_of(context)]

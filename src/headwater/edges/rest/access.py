@@ -15,18 +15,14 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from headwater.client.namespace import is_own
 from headwater.edges.errors import Forbidden
 from headwater.edges.guard import may, who
 from headwater.edges.rest.answers import RestError
-from headwater.edges.tokens import KEY_TOPICS, Need
+from headwater.edges.tokens import Need
 
 NO_TOPIC, NO_PARTITION, NO_INSTANCE = 40401, 40402, 40403
 _SEEN = ("read", "write", "admin")
-
-
-def is_own(topic: str) -> bool:
-    """Whether it belongs to the log."""
-    return topic.startswith("__") or topic in KEY_TOPICS
 
 
 def sees(request: Request, topic: str) -> bool:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-import orjson
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headwater.client.log import Log
 from headwater.edges import counts
+from headwater.edges.answer_body import Outgoing
 from headwater.edges.context import Context
 from headwater.edges.guard import who
 from headwater.edges.rest.access import check_group, check_topic, no_topic
@@ -34,9 +34,10 @@ from headwater.edges.rest.answers import (
     object_of,
     responses,
 )
-from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type, shown
+from headwater.edges.rest.batch import ANSWER_BYTES, ANSWER_BYTES_MAX
+from headwater.edges.rest.formats import FORMATS, RECORDS, accepts, media_type
 from headwater.edges.rest.instance import Instance, Options, Place
-from headwater.edges.rest.instances import ANSWER_BYTES, ANSWER_BYTES_MAX, Instances
+from headwater.edges.rest.instances import Instances
 
 WAY = "consumers"
 TIMEOUT_MS, TIMEOUT_MAX_MS = 1000, 30_000
@@ -170,16 +171,11 @@ class _Consumers:
             raise RestError(40601, f"the instance is of {format}: Accept {media_type(format)}")
         if not found.topics:
             raise RestError(409, "the instance reads no topics: POST …/subscription comes first")
-        held = self._instances.answers
-        held.take(max_bytes)
-        try:
-            read = await self._instances.do(found, lambda: found.read(timeout / 1000, max_bytes))
-            body = orjson.dumps([shown(each, format) for each in read])
-        finally:
-            held.bytes -= max_bytes
-        for each in read:
-            counts.went(WAY, each.topic, 1)
-        return Response(body, media_type=media_type(format))
+        its = self._instances
+        read = await its.read(found, timeout / 1000, max_bytes)
+        for topic, count in read.topics.items():
+            counts.went(WAY, topic, count)
+        return Outgoing(read.body, media_type(format), its.answers, its.limits.slow_seconds)
 
     async def seek(self, request: Request, group: str, instance: str) -> Response:
         found = self._mine(request, group, instance)

@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from headwater.client.errors import translated
@@ -26,10 +27,11 @@ from headwater.client.librdkafka import (
 from headwater.client.log import TIMEOUT_S, Log
 from headwater.client.records import Record, record_of
 from headwater.client.tail import PASSING
+from headwater.edges.rest.access import NO_INSTANCE
 from headwater.edges.rest.answers import RestError
+from headwater.edges.rest.batch import Answer, Batch
+from headwater.errors import HeadwaterError
 
-RECORDS_MAX = 10_000
-"""Of one answer."""
 QUEUE_KBYTES = 1024
 FETCH_BYTES = 512 * 1024
 GATHER_S = 0.01
@@ -90,7 +92,7 @@ class Instance:
         return list(self._topics)
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        with self._lock:
+        with self._used():
             self._forget()
             self._topics = sorted(set(topics))
             if self._topics:
@@ -99,37 +101,38 @@ class Instance:
                 self._consumer.unsubscribe()
 
     def assigned(self) -> list[Place]:
-        with self._lock:
+        with self._used():
             return [(each.topic, each.partition) for each in self._consumer.assignment()]
 
-    def read(self, timeout_s: float, bytes_max: int) -> list[Record]:
+    def read(self, timeout_s: float, bytes_max: int) -> Answer:
         """What is there, or comes within the time; at least one record, however large."""
-        with self._lock:
+        with self._used():
             if self.options.commits_itself:
                 self._commit(self._handed)
             self._resume()
-            found: list[Record] = []
-            size, until = 0, time.monotonic() + timeout_s
-            while size < bytes_max and len(found) < RECORDS_MAX and not self._is_ending:
-                wait_s = GATHER_S if found else min(TURN_S, until - time.monotonic())
-                record = self._pending.popleft() if self._pending else self._polled(max(0, wait_s))
-                if record is not None:
-                    size += len(record.key or b"") + len(record.value or b"")
-                    found.append(record)
-                elif found or time.monotonic() >= until:
+            batch = Batch(self.options.format, bytes_max)
+            until = time.monotonic() + timeout_s
+            while not batch.is_full and not self._is_ending:
+                left_s = max(0.0, until - time.monotonic())
+                record = self._next(batch, left_s)
+                if record is None:
+                    if batch or not left_s:
+                        break
+                elif batch.add(record):
+                    self._handed[record.topic, record.partition] = record.offset + 1
+                else:
+                    self._pending.appendleft(record)
                     break
-            for each in found:
-                self._handed[each.topic, each.partition] = each.offset + 1
-            return found
+            return batch.answer()
 
     def commit(self, position: Mapping[Place, int] | None) -> None:
         """None: all that was handed out."""
-        with self._lock:
+        with self._used():
             self._commit(self._handed if position is None else position)
 
     def committed(self) -> dict[Place, int]:
         """Of its partitions; -1001: nothing."""
-        with self._lock:
+        with self._used():
             asked = self._consumer.assignment()
             if not asked:
                 return {}
@@ -140,7 +143,7 @@ class Instance:
             return {(each.topic, each.partition): each.offset for each in found}
 
     def seek(self, position: Mapping[Place, int]) -> None:
-        with self._lock:
+        with self._used():
             held = {(each.topic, each.partition) for each in self._consumer.assignment()}
             for place, offset in position.items():
                 if place not in held:
@@ -177,6 +180,25 @@ class Instance:
                     self._commit(self._handed)
             finally:
                 self._consumer.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        """Raises 404 where it was ended while somebody waited for it."""
+        with self._lock:
+            if self._is_ending:
+                raise RestError(NO_INSTANCE, "the consumer instance has ended: make another one")
+            yield
+
+    def _next(self, batch: Batch, left_s: float) -> Record | None:
+        """When the time is over: only what is here already."""
+        if self._pending:
+            return self._pending.popleft()
+        try:
+            return self._polled(min(GATHER_S if batch else TURN_S, left_s))
+        except HeadwaterError:
+            if not batch:
+                raise
+            return None  # what was gathered goes out: its position has been passed
 
     def _polled(self, wait_s: float) -> Record | None:
         message = self._consumer.poll(wait_s)

@@ -22,11 +22,11 @@ from headwater.edges.errors import Overloaded
 from headwater.edges.request_body import Held
 from headwater.edges.rest.access import NO_INSTANCE
 from headwater.edges.rest.answers import RestError
+from headwater.edges.rest.batch import ANSWER_BYTES, Answer
 from headwater.edges.rest.instance import Instance, Options
 from headwater.errors import HeadwaterError
 
 THERE_ALREADY = 40902
-ANSWER_BYTES, ANSWER_BYTES_MAX = 1024**2, 8 * 1024**2
 LOOK_S = 1.0
 AWAY_S = 3.0
 """Who has not asked for so long is away."""
@@ -44,6 +44,8 @@ class ConsumerLimits(Protocol):
     def consumers_per_token(self) -> int: ...
     @property
     def consumer_idle_seconds(self) -> float: ...
+    @property
+    def slow_seconds(self) -> float: ...
 
 
 class Instances:
@@ -57,7 +59,7 @@ class Instances:
         self._open: dict[tuple[str, str], Instance] = {}
         self._turns: dict[Instance, asyncio.Lock] = {}
         self.answers = Held(max(1, limits.consumers) * ANSWER_BYTES)
-        """Bytes of answers that are being gathered."""
+        """Bytes of answers that are being gathered, or wait to be taken."""
         # As many as there are instances: each may be waiting for records.
         self._threads = ThreadPoolExecutor(limits.consumers + 4, thread_name_prefix="consumers")
 
@@ -107,11 +109,22 @@ class Instances:
         if turn is None:
             raise RestError(NO_INSTANCE, "the consumer instance has ended")
         async with turn:
-            instance.used_at = time.monotonic()
+            instance.used_at = time.monotonic()  # where it has ended meanwhile, it says so
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, what)
             finally:
                 instance.used_at = time.monotonic()
+
+    async def read(self, instance: Instance, timeout_s: float, bytes_max: int) -> Answer:
+        """Its bytes count among `answers` until somebody gives them back."""
+        self.answers.take(bytes_max)
+        size = 0
+        try:
+            found = await self.do(instance, lambda: instance.read(timeout_s, bytes_max))
+            size = len(found.body)
+            return found
+        finally:
+            self.answers.bytes += size - bytes_max
 
     async def remove(self, instance: Instance, *, in_order: bool) -> None:
         self._open.pop((instance.group, instance.name), None)

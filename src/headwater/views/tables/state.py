@@ -74,6 +74,12 @@ class State:
             return None
         return entry if entry is not None and entry.batch == batch else None
 
+    def last(self) -> Entry | None:
+        """What was written of the last batch in the state, where that is still there."""
+        folder = self.store.folder
+        entries = Journal(folder).after(self.batch - 1)
+        return entries[0] if entries else pending.read(folder, self.batch)
+
     def redo(self, entry: Entry) -> None:
         """In memory only where all is there that came before: what `pending` alone has goes to the file."""
         store, memory = self.store, self._memory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from headwater.broker.internal_topics import PREFIX, needs_a_name
+from headwater.broker.internal_topics import PREFIX, holds_secrets
 from headwater.broker.registry import NO_ANSWER, Context, Handler, Later, Response
 from headwater.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from headwater.broker.security.authorizer import Authorizer, denied, denied_more
@@ -84,7 +84,7 @@ class Asker:
         return self.cluster(Operation.CREATE, quiet=True) or self.topic(Operation.CREATE, name)
 
     def _may_steer(self, name: str, quiet: bool) -> bool:
-        if not name.startswith(PREFIX) or needs_a_name(name):
+        if not name.startswith(PREFIX) or holds_secrets(name):
             return True
         return self.cluster(Operation.ALTER, quiet=quiet)
 

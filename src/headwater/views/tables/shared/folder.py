@@ -1,7 +1,7 @@
 """Small files on shared storage, read and written by the driver: the manifests of a view's state.
 
 By the clients that Spark has for its own checkpoints, so whatever takes a checkpoint takes these: a folder
-that all machines see, HDFS, an object store. Made by `batch`, used by `upkeep`. As durable as Spark's
+that all machines see, HDFS, an object store. Made by `batch`, used by `chain`. As durable as Spark's
 checkpoint is there.
 """
 
@@ -39,8 +39,16 @@ class Folder:
             return []
         return [str(each.getPath().getName()) for each in self._files.listStatus(path)]
 
-    def read(self, name: str) -> str:
-        stream = self._files.open(self._path(self.of(name)))
+    def read(self, name: str) -> str | None:
+        """None where there is no such file."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            stream = self._files.open(self._path(self.of(name)))
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error):
+                return None
+            raise
         try:
             return bytes(stream.readAllBytes()).decode("utf-8")
         finally:

@@ -136,9 +136,18 @@ def nothing(query: str, tables: int) -> Manifest:
     return Manifest(query, -1, (Pieces(),) * tables, Pieces())
 
 
-def leftovers(attempts: Iterable[str], needed: Iterable[Manifest]) -> list[str]:
-    """Folders that no manifest needs: of batches long done, or that a driver's end has cut short."""
-    return sorted(set(attempts) - {name for manifest in needed for name in manifest.attempts})
+def leftovers(attempts: Iterable[str], needed: Iterable[Manifest], batch: int) -> list[str]:
+    """Folders of earlier batches that no manifest needs: long done, or cut short by a driver's end. Those of
+    this batch and later ones may be another driver's, who is ahead."""
+    known = {name for manifest in needed for name in manifest.attempts}
+    old = {each for each in attempts if (found := batch_of(each)) is not None and found < batch}
+    return sorted(old - known)
+
+
+def batch_of(attempt: str) -> int | None:
+    """17 of 17-4b1c; None of a name that is no attempt's: storages leave files of their own."""
+    number = attempt.rpartition("-")[0]
+    return int(number) if number.removeprefix("-").isdecimal() else None
 
 
 def _piece_to(piece: Piece | None) -> list[object] | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.views.tables.shared.chain import DATA
 from headwater.views.tables.shared.manifest import Folding, Piece, Pieces
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 BUCKETS = 32
 """Part of what is stored: another number is another state."""
-DATA = "data"
 
 
 @dataclass(frozen=True)

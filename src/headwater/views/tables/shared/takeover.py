@@ -1,15 +1,17 @@
 """State that one machine kept in its DuckDB file, brought into shared files once: a move to a cluster.
 
-Called by `batch` before the first batch, where there is such a file and no manifest yet. The driver reads
+Called by `upkeep` before the first batch, where there is such a file and no manifest yet. The driver reads
 the file in pieces of bounded size. What the view holds is computed by executors from these tables, since a
 digest of DuckDB's says nothing to Spark. A batch of which nobody knows whether its target has it comes along
-as the difference that was written down for it. The file is removed once the manifest is there.
+as the changes and the difference that were written down for it. The file *must* stay as it is until the
+manifest is there; then it is removed.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.views.tables import journal, pending
+from headwater.views.tables.pending import Entry
 from headwater.views.tables.plan import Plan
+from headwater.views.tables.shared.chain import DATA
 from headwater.views.tables.shared.difference import ViewLayout
 from headwater.views.tables.shared.manifest import Manifest, Piece, Pieces
-from headwater.views.tables.shared.pieces import DATA, Files, Layout
+from headwater.views.tables.shared.pieces import Files, Layout
 from headwater.views.tables.store import FILE, Difference, Store
 
 if TYPE_CHECKING:
@@ -46,15 +50,12 @@ def taken_over(
     """What the driver's file has, as files that executors read; `files` are in the same folder."""
     state = plan.state(folder, in_memory=False)
     try:
-        begun = state.begun(state.batch + 1)
-        if begun is not None:
-            state.redo(begun)
-        batch = state.batch
+        # That of the state's last batch as well: an earlier version has put it there too soon.
+        begun = state.begun(state.batch + 1) or state.last()
+        batch = state.batch if begun is None else begun.batch
         attempt = f"{batch}-{uuid.uuid4().hex[:12]}"
-        tables = tuple(
-            _table(state.store, n, folder / DATA / attempt / f"t{n}", f"{attempt}/t{n}", batch)
-            for n in range(len(plan.tables))
-        )
+        out = Out(folder / DATA, attempt, batch)
+        tables = tuple(_table(state.store, n, out, begun) for n in range(len(plan.tables)))
     finally:
         state.close()
     held = _held(plan, tables, files, layouts, view, function, f"{attempt}/held", batch)
@@ -69,27 +70,57 @@ def taken_over(
 
 def remove_file(folder: Path) -> None:
     """It is in the manifest, and would only mislead from now on."""
-    for name in (FILE, f"{FILE}.wal", pending.FILE, journal.FILE):
+    for name in (
+        journal.FILE,
+        pending.FILE,
+        f"{FILE}.wal",
+        FILE,
+    ):  # while that is there, so is a sign
         (folder / name).unlink(missing_ok=True)
 
 
-def _table(store: Store, number: int, folder: Path, name: str, batch: int) -> Pieces:
+@dataclass(frozen=True)
+class Out:
+    """Where the driver writes."""
+
+    folder: Path
+    attempt: str
+    batch: int
+
+    def write(self, name: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> Piece:
+        place = f"{self.attempt}/{name}"
+        (self.folder / place).mkdir(parents=True)
+        rows = 0
+        with pq.ParquetWriter(self.folder / place / "part-0.parquet", schema) as writer:
+            for some in parts:
+                writer.write_table(some.select(schema.names).cast(schema))
+                rows += some.num_rows
+        return Piece(place, rows)
+
+
+def _table(store: Store, number: int, out: Out, begun: Entry | None) -> Pieces:
+    """What the file has, and above it what the batch that was begun does: the file itself *must* stay as it
+    is, since its batch counts there as one that the target has."""
     columns = pa.schema([*store.tables[number].columns, ("p", pa.int32()), ("ts", pa.int64())])
-    schema = pa.schema([*columns, ("gone", pa.bool_()), ("b", pa.int64())])
+    # Of a row that is gone, only the key is known.
+    nullable = [field.with_nullable(True) for field in columns]
+    schema = pa.schema([*nullable, ("gone", pa.bool_()), ("b", pa.int64())])
+    known = out.write(f"t{number}", schema, _rows(store, number, columns.names, out.batch - 1))
+    pieces = [known]
+    if begun is not None and number in begun.changes:
+        changes = begun.changes[number]
+        marks = pa.array([out.batch] * changes.num_rows, pa.int64())
+        pieces.append(out.write(f"t{number}-begun", schema, [changes.append_column("b", marks)]))
+    return Pieces(None, tuple(piece for piece in pieces if piece.rows))
+
+
+def _rows(store: Store, number: int, names: Sequence[str], batch: int) -> Iterator[pa.Table]:
     (end,) = store.rows(f"SELECT coalesce(max(rowid), -1) FROM t{number}")[0]
-    if end < 0:
-        return Pieces()
-    folder.mkdir(parents=True)
-    shown, rows = ", ".join(columns.names), 0
-    with pq.ParquetWriter(folder / "part-0.parquet", schema) as writer:
-        for start in range(0, int(end) + 1, ROWS_AT_ONCE):
-            some = store.arrow(
-                f"SELECT {shown}, false AS gone, {batch}::BIGINT AS b FROM t{number} "
-                f"WHERE rowid >= {start} AND rowid < {start + ROWS_AT_ONCE}"
-            )
-            writer.write_table(some.cast(schema))
-            rows += some.num_rows
-    return Pieces(None, (Piece(name, rows),)) if rows else Pieces()
+    for start in range(0, int(end) + 1, ROWS_AT_ONCE):
+        yield store.arrow(
+            f"SELECT {', '.join(names)}, false AS gone, {batch}::BIGINT AS b FROM t{number} "
+            f"WHERE rowid >= {start} AND rowid < {start + ROWS_AT_ONCE}"
+        )
 
 
 def _held(

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from headwater.views.tables.plan import Plan
 from headwater.views.tables.shared import takeover
+from headwater.views.tables.shared.chain import MANIFESTS, Chain
 from headwater.views.tables.shared.difference import ViewLayout
 from headwater.views.tables.shared.folder import Folder
-from headwater.views.tables.shared.manifest import Manifest, leftovers, nothing
-from headwater.views.tables.shared.pieces import DATA, Files
+from headwater.views.tables.shared.manifest import Manifest, nothing
+from headwater.views.tables.shared.pieces import Files
 from headwater.views.tables.shared.steps import Function, Steps, layout_of
 from headwater.views.targets.contract import Misfit
 
@@ -31,11 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-MANIFESTS = "manifests"
 Changes = Callable[[Files, str], Sequence["DataFrame"]]
 """The changes of each table, as files under a name."""
 Write = Callable[["DataFrame"], None]
 """Brings a difference into the target, unless that has the batch."""
+
+
+def has_manifests(folder: Path) -> bool:
+    """Whether the state in a folder of the driver's is shared already."""
+    return (folder / MANIFESTS).is_dir()
 
 
 class SharedUpkeep:
@@ -43,7 +48,7 @@ class SharedUpkeep:
 
     def __init__(self, spark: SparkSession, plan: Plan, folder: Folder, result: StructType) -> None:
         self.plan = plan
-        self._folder = folder
+        self._folder, self._chain = folder, Chain(folder)
         self._view = ViewLayout(result, plan.key)
         self._layouts = [layout_of(table, spark) for table in plan.tables]
         self.state = self._known()
@@ -54,10 +59,9 @@ class SharedUpkeep:
         return self.state.batch
 
     def _known(self) -> Manifest:
-        batches = [int(name) for name in self._folder.names(MANIFESTS) if name.isdecimal()]
-        if not batches:
+        found = self._chain.newest()
+        if found is None:
             return nothing(self.plan.query, len(self.plan.tables))
-        found = Manifest.from_json(self._folder.read(f"{MANIFESTS}/{max(batches)}"))
         if found.query != self.plan.query:
             raise Misfit(
                 f"the state in {self._folder.address} is that of another query; rebuild the view, with "
@@ -66,14 +70,16 @@ class SharedUpkeep:
         return found
 
     def take_over(self, spark: SparkSession, folder: Path, function: Function) -> None:
-        """Begin with what one machine kept in a file there, where there is nothing else."""
-        if self.batch >= 0:
-            return
-        files = Files(spark, self._folder.address)
-        found = takeover.taken_over(self.plan, folder, files, self._layouts, self._view, function)
-        if found.batch >= 0:
-            self._folder.write_new(f"{MANIFESTS}/{found.batch}", found.to_json())
-            self.state = found
+        """Begin with what one machine kept in a file there, where there is nothing else; else that was done
+        before, and only the file is left."""
+        if self.batch < 0:
+            files = Files(spark, self._folder.address)
+            found = takeover.taken_over(
+                self.plan, folder, files, self._layouts, self._view, function
+            )
+            if found.batch >= 0:
+                self._chain.add(found, self.state)
+                self.state = found
         takeover.remove_file(folder)
 
     def apply(
@@ -91,9 +97,9 @@ class SharedUpkeep:
             attempt = f"{batch}-{uuid.uuid4().hex[:12]}"
             work = Steps(self.plan, files, self._layouts, self._view, batch, attempt)
             found = work.run(self.state, changes(files, f"{attempt}/changes"), function)
-            self._folder.write_new(f"{MANIFESTS}/{batch}", found.to_json())
+            self._chain.add(found, self.state)
             before, self.state = self.state, found
-            self._clean(before, attempt)
+            self._chain.clean(before, found, attempt)
         write(self._difference(files))
 
     def _difference(self, files: Files) -> DataFrame:
@@ -101,15 +107,3 @@ class SharedUpkeep:
         if piece is None:
             return self._view.nothing_for_target(files.spark)
         return self._view.for_target(files.read([piece.name], self._view.columns))
-
-    def _clean(self, before: Manifest, mine: str) -> None:
-        """What only the batches before needed. The one before stays: its files are still being read where a
-        driver that was replaced is not yet gone."""
-        for name in self._folder.names(MANIFESTS):
-            if name.isdecimal() and int(name) < before.batch:
-                self._folder.remove(f"{MANIFESTS}/{name}")
-        for name in leftovers(self._folder.names(DATA), (before, self.state)):
-            self._folder.remove(f"{DATA}/{name}")
-        for name in self._folder.names(f"{DATA}/{mine}"):  # what lay between two steps
-            if f"{mine}/{name}" not in self.state.needed:
-                self._folder.remove(f"{DATA}/{mine}/{name}")

@@ -1,0 +1,26 @@
+"""The names of topics that are the log's own: offsets, keys, excisions, what was changed by whom.
+
+Asked by whoever lets others choose a topic: the console, the edges, and dead letters, whose headers say where
+they want to go. Only these names are looked at; what a principal may do with a topic is the broker's to say.
+"""
+
+from __future__ import annotations
+
+from headwater.client.errors import RequestRefused
+
+KEY_TOPICS = ("__headwater_keys", "headwater.keys")
+"""Of personal data: whoever reads the topics that they have sealed must not have them."""
+
+
+def is_own(topic: str) -> bool:
+    """Whether it belongs to the log."""
+    return topic.startswith("__") or topic in KEY_TOPICS
+
+
+def refuse_own(topic: str) -> None:
+    """Before records go to a topic that somebody else has named: there they would excise, or forget a key."""
+    if is_own(topic):
+        raise RequestRefused(
+            f"{topic} is the log's own, and no records are sent there from here",
+            hint="name a topic of yours; to remove data there are headwater excise and headwater forget",
+        )

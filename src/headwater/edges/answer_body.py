@@ -1,0 +1,53 @@
+"""Bodies on their way out, with bounds: the bytes of all that wait to be taken, the time that a piece takes.
+
+For routes whose answers may be large. A server takes a body as a whole, and keeps it until its client has
+taken it. So it is handed over in pieces: `send` waits while the client has not taken those before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from headwater.edges import counts
+from headwater.edges.request_body import Held
+
+PIECE_BYTES = 64 * 1024
+_log = logging.getLogger("headwater.edges")
+
+
+class Outgoing(Response):
+    """`held` has its bytes already; they are given back when it has been taken, or is ended."""
+
+    def __init__(self, body: bytes, media_type: str, held: Held, slow_s: float) -> None:
+        super().__init__(body, media_type=media_type)
+        self._held, self._slow_s = held, slow_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._sent(send)
+        except TimeoutError:
+            # The server closes the connection of an answer that was not ended.
+            counts.refused("http", "slow")
+            _log.warning("an answer was ended: its client took nothing for %g s", self._slow_s)
+        finally:
+            self._held.bytes -= len(self.body)
+
+    async def _sent(self, send: Send) -> None:
+        head: Message = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
+        await send(head)
+        body = memoryview(self.body)
+        for start in range(0, len(body), PIECE_BYTES):
+            await self._piece(send, bytes(body[start : start + PIECE_BYTES]), is_last=False)
+        await self._piece(send, b"", is_last=True)
+
+    async def _piece(self, send: Send, piece: bytes, *, is_last: bool) -> None:
+        async with asyncio.timeout(self._slow_s):
+            await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
