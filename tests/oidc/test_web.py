@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headwater.oidc import web
 from headwater.oidc.errors import IssuerUnreachable
+from headwater.testing.certificates import Authority
 
 
 @contextlib.contextmanager
@@ -84,6 +87,41 @@ def test_a_handshake_that_drips_is_cut_off():
         finally:
             over.set()
             thread.join()
+
+
+@contextlib.contextmanager
+def _answering(bundle: Path) -> Iterator[int]:
+    """https on loopback, with what lies in that file."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(bundle)
+    with _listening() as plain, context.wrap_socket(plain, server_side=True) as server:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError), server.accept()[0] as client:
+                client.recv(65_536)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+def test_https_is_spoken_with_whom_an_authority_vouches_for_by_that_name(tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    good = authority.issue("server", hosts=["localhost", "127.0.0.1"]).bundle
+    for host in ("localhost", "127.0.0.1"):
+        with _answering(good) as port:
+            assert web.fetch(f"https://{host}:{port}/keys") == web.Answer(200, b"{}")
+    other = authority.issue("other", hosts=["other.example"]).bundle
+    refused = pytest.raises(IssuerUnreachable, match="certificate")
+    with _answering(other) as port, refused:
+        web.fetch(f"https://127.0.0.1:{port}/keys")
+    monkeypatch.setenv("SSL_CERT_FILE", str(Authority(tmp_path / "strangers").certificate))
+    refused = pytest.raises(IssuerUnreachable, match="certificate")
+    with _answering(good) as port, refused:
+        web.fetch(f"https://127.0.0.1:{port}/keys")
 
 
 def test_an_address_that_no_request_can_be_made_of_is_the_issuers_fault(idp):
