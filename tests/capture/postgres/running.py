@@ -99,20 +99,25 @@ class Setting:
         return fold(self.read(table))
 
     def remove(self) -> None:
-        slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
-        self.server.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            f"WHERE datname = '{self.name}' AND pid <> pg_backend_pid()",
-        )
+        remove_database(self.server, self.name)
 
-        def gone() -> bool:
-            with contextlib.suppress(psycopg.Error):
-                self.server.execute(f"{slots} WHERE database = '{self.name}'")
-                self.server.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
-                return True
-            return False
 
-        eventually(f"the database {self.name} is removed", gone)
+def remove_database(server: PostgresServer, name: str) -> None:
+    """With its slots; a server may take a moment to notice that their reader has gone."""
+
+    def gone() -> bool:
+        with contextlib.suppress(psycopg.Error):
+            server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                f"WHERE datname = '{name}' AND pid <> pg_backend_pid()",
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+                f"WHERE database = '{name}'",
+                f"DROP DATABASE {name} WITH (FORCE)",
+            )
+            return True
+        return False
+
+    eventually(f"the database {name} is removed", gone)
 
 
 def key(**columns: Any) -> str:

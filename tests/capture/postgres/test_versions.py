@@ -10,6 +10,7 @@ import pytest
 from headwater.capture.config import CaptureConfig
 from headwater.capture.postgres.source import PostgresSource
 from tests.capture.postgres.driven import Driven
+from tests.capture.postgres.running import remove_database
 from tests.capture.postgres.server import PostgresServer, postgres
 from tests.capture.servers.builds import POSTGRES_14, POSTGRES_18
 
@@ -40,11 +41,7 @@ class Shop(Driven):
         self.stream(self.server, *tables)
 
     def close(self) -> None:
-        self.server.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
-            f"WHERE database = '{self.name}' AND NOT active"
-        )
-        self.server.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
+        remove_database(self.server, self.name)
 
 
 @pytest.fixture
